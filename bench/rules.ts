@@ -5,7 +5,7 @@ import { Machines, type Machine } from '../src/api/machine.ts';
 import { NodeRemediers, type NodeRemedier } from '../src/api/node-remedier.ts';
 import { observeHeartbeats, type Heartbeats } from '../src/rules/heartbeats.ts';
 import { compileRule, indexRules, rulesReading } from '../src/rules/index.ts';
-import { lookAt } from '../src/rules/pass.ts';
+import { runPass } from '../src/rules/pass.ts';
 import { changes, takeSnapshot, type Snapshot } from '../src/rules/snapshot.ts';
 import type { Benchmark } from './harness.ts';
 
@@ -32,7 +32,7 @@ what is absent.`,
       const bare = rules.map(bareRule);
       const fleet = Array.from({ length: NODES }, (_, number) => memberOf(number));
       const looked = async (member: Member, names: readonly string[]): Promise<void> =>
-        void (await lookAt({ index, names, snapshot: member.snapshot, observations: [] }));
+        void (await runPass({ index, names, snapshot: member.snapshot, observations: [] }));
 
       const ours: number[] = [];
       const theirs: number[] = [];

@@ -3,7 +3,7 @@
  *
  * Guarantees
  * - Each run has an Engine of its own: on one Engine two runs stop each other, and rules get lost without a word.
- * - A rule is True only if the engine says so and if it stays so whatever the facts are that nobody knows (Kleene's logic over the
+ * - A rule is True only if the engine finds it so and if it stays so whatever the unknown facts are (Kleene's logic over the
  *   engine's answers). What is not known never makes a negation true.
  */
 import { Engine, type RuleProperties, type TopLevelCondition } from 'json-rules-engine';
@@ -38,7 +38,7 @@ class Branch {
   }
 }
 
-/** Dotted paths are looked up, never evaluated: JSONPath could be made to run code. */
+/** Dotted paths are read, never evaluated: JSONPath could be made to run code. */
 function resolvePath(value: object, path: string): unknown {
   return value instanceof Branch ? value.at(path) : undefined;
 }

@@ -87,7 +87,7 @@ export function explain(outcome: RuleOutcome): Explanation {
 
 const SIGNS: Record<Truth, string> = { True: 'yes', False: 'no ', Unknown: '?  ' };
 
-/** Lines for a terminal; nothing is told by colour. */
+/** Lines for a terminal; nothing is shown by colour alone. */
 export function explanationLines({ rule, summary, facts, missing }: Explanation): string[] {
   return [
     `${rule} ${summary}`,

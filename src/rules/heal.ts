@@ -2,13 +2,13 @@
  * Whether a repair helped. Pure: what has been seen of the proof goes in and out as `RemedyOperationJob.status.proof`.
  *
  * Guarantees (docs/protocols.md#f4)
- * - Only a heartbeat that came after the action counts, told by its being another one than before, not by its time.
+ * - Only a heartbeat that came after the action counts, known by its being another one than before, not by its time.
  * - A Reboot, and `onNewBoot`, need another boot ID than that of the order.
  * - A detector that restarted proves nothing: a condition that only a restart or a boot can clear needs a boot, and another one if it came
  *   back in that; one that is probed has to stay
  *   healthy again, beginning with the heartbeat after the restart.
  * - The proof must hold without a transition for `forSeconds`; and the rule must be known not to match.
- * - What cannot be told when its time is over has failed.
+ * - What is unknown when its time is over has failed.
  */
 import { clearingOf, KUBELET_CONDITIONS } from '../api/node-condition.ts';
 import { ACTION_TRAITS } from '../api/node-remedier/values.ts';
@@ -19,7 +19,7 @@ import type { ConditionFacts, Snapshot } from './snapshot.ts';
 export interface VerifyInput {
   spec: Pick<RemedyOperationJobSpec, 'action' | 'healedWhen' | 'timeoutSeconds'>;
   orderedAtMs: number;
-  /** When the action had ended well; undefined while nobody has reported that. */
+  /** When the action had ended well; undefined while that is not reported. */
   actedAtMs: number | undefined;
   before: JobBefore;
   proof: JobProof;
@@ -35,7 +35,7 @@ export interface Verification {
   why: string;
   /** To be kept; the same value when nothing was learned. */
   proof: JobProof;
-  /** Look again then, though nothing has changed, ms; undefined at the end. */
+  /** When it is verified again, though nothing has changed, ms; undefined at the end. */
   nextAtMs: number | undefined;
 }
 
@@ -112,7 +112,7 @@ function provingCondition({ spec, snapshot }: VerifyInput): ConditionFacts | und
   return of === 'Machine' ? snapshot.machineConditions.get(condition) : snapshot.node?.conditions.get(condition);
 }
 
-/** The agent names the boot it runs in; nothing but its fresh word tells that another one has begun. */
+/** The agent names the boot it runs in; only its fresh report shows that another one has begun. */
 function bootOf({ spec, snapshot, before }: VerifyInput): { id: string; isNew: boolean; doubt: string | undefined } {
   const id = snapshot.machine.status?.agent?.bootID ?? '';
   const isNew = snapshot.agent === 'Fresh' && before.bootID !== '' && id !== '' && id !== before.bootID;
@@ -148,7 +148,7 @@ function resetOf({ spec, snapshot, before, proof }: VerifyInput): string | undef
   return moved ? (snapshot.node?.conditions.get(condition)?.heartbeat ?? '') : undefined;
 }
 
-/** Why the node cannot be said to be healthy now. */
+/** Why it is not certain that the node is healthy now. */
 function doubtOf(input: VerifyInput, newBoot: boolean, reset: string | undefined): string | undefined {
   const { spec, snapshot, proof, matches } = input;
   const { condition: type, is, of } = spec.healedWhen;

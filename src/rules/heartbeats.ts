@@ -1,6 +1,6 @@
 /**
  * Whether detectors are alive, by our own clock: a heartbeat counts from when it was seen to change, whatever time it carries. Kept in
- * memory only; after a restart the time it carries is taken once, if it can be true. So a restart may find a detector silent for one more
+ * memory only; after a restart the time it carries is taken once, if it can be true. So a restart may find a detector stale for one more
  * period, and never takes a dead one for alive longer than it was.
  */
 import type { NodeCondition } from '../api/builtin.ts';
@@ -8,7 +8,7 @@ import type { NodeCondition } from '../api/builtin.ts';
 export interface Heartbeat {
   /** As the detector wrote it. */
   value: string;
-  /** When it was alive last, ms by our clock; -Infinity while nobody can tell. */
+  /** When it was alive last, ms by our clock; -Infinity while that is unknown. */
   aliveMs: number;
 }
 
@@ -20,7 +20,7 @@ export interface Heartbeats {
 
 /** Two periods of Node Problem Detector and of an idle kubelet, five minutes each. */
 export const STALE_AFTER_MS = 600_000;
-/** A heartbeat further in the future than this tells nothing until it changes. */
+/** A heartbeat further in the future than this proves nothing until it changes. */
 export const SKEW_MS = 60_000;
 
 function firstSight(value: string, nowMs: number): number {

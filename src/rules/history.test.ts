@@ -46,14 +46,14 @@ describe('a history is a test of rules', () => {
 
   it('of a rule in Shadow as if it were enforced, unless it is to be as written', async () => {
     const shadow = rule('hung', { mode: 'Shadow' });
-    expect((await replay([shadow], history(HEALS))).told[0]?.ends).toBe('Succeeded');
-    expect((await replay([shadow], history(HEALS), { mode: 'AsWritten' })).told[0]?.ends).toBe('Shadow');
+    expect((await replay([shadow], history(HEALS))).jobs[0]?.ends).toBe('Succeeded');
+    expect((await replay([shadow], history(HEALS), { mode: 'AsWritten' })).jobs[0]?.ends).toBe('Shadow');
   });
 
   it('in which actions may take a fixed time', async () => {
     const events = HEALS.slice(0, 3);
-    expect((await replay([rule('hung')], history(events, { actionSeconds: 40 }))).told[0]).toMatchObject({ at: 90, ends: 'Succeeded' });
-    expect((await replay([rule('hung')], history(events, { actionSeconds: 0 }))).told[0]).toMatchObject({ at: 90, ends: 'Succeeded' });
+    expect((await replay([rule('hung')], history(events, { actionSeconds: 40 }))).jobs[0]).toMatchObject({ at: 90, ends: 'Succeeded' });
+    expect((await replay([rule('hung')], history(events, { actionSeconds: 0 }))).jobs[0]).toMatchObject({ at: 90, ends: 'Succeeded' });
   });
 
   it('that refuses rules which fail their check', async () => {
@@ -86,6 +86,6 @@ it('names a field that a history does not have, and the values that one may have
 });
 
 it('a rule that reads nothing it can know ends quietly', async () => {
-  const { told, last } = await replay([rule('r', { when: { all: [bad('Nowhere')] } })], history([{ at: 0 }]));
-  expect([told, last[0]?.truth]).toEqual([[], 'Unknown']);
+  const { jobs, last } = await replay([rule('r', { when: { all: [bad('Nowhere')] } })], history([{ at: 0 }]));
+  expect([jobs, last[0]?.truth]).toEqual([[], 'Unknown']);
 });

@@ -1,5 +1,5 @@
 /**
- * A recorded history of one machine: what its node, its detectors and its agent said and when, and what the rules should have done. It is
+ * A recorded history of one machine: what its node, its detectors and its agent reported and when, and what the rules should have done. It is
  * replayed by the code that runs in a cell (`replay`), so that rules have tests.
  */
 import { Ajv } from 'ajv';

@@ -37,7 +37,7 @@ export interface LadderInput {
 
 const rungKey = ({ action, args }: Pick<Rung, 'action'> & { args?: Record<string, unknown> | undefined }): string =>
   `${action} ${canonical(args ?? {})}`;
-/** A server says in whole seconds when it was created; that was never before what it is about was seen. */
+/** A server notes in whole seconds when it was created; that was never before what it is about was seen. */
 const createdMs = ({ metadata, spec }: RemedyOperationJob): number =>
   Math.max(Date.parse(metadata.creationTimestamp ?? spec.matchedSince), Date.parse(spec.matchedSince));
 const finishedMs = (job: RemedyOperationJob): number =>
@@ -58,13 +58,13 @@ export function nextRung(input: LadderInput): LadderStep {
       why: asked(live) ? 'a human has been asked' : `it is ${live.status?.phase ?? 'Pending'}`,
     };
   if (rule.spec.mode !== 'Enforce') {
-    const said = own.findLast((job) => job.status?.phase === 'Shadow');
-    if (said !== undefined) {
-      if (createdMs(said) >= input.matchedSinceMs)
-        return { step: 'Done', why: `in Shadow it has said what it would do: ${said.metadata.name}` };
+    const reported = own.findLast((job) => job.status?.phase === 'Shadow');
+    if (reported !== undefined) {
+      if (createdMs(reported) >= input.matchedSinceMs)
+        return { step: 'Done', why: `in Shadow it has said what it would do: ${reported.metadata.name}` };
       // A match that flaps would have found a real job still under way.
-      const untilMs = createdMs(said) + said.spec.timeoutSeconds * 1000;
-      if (nowMs < untilMs) return { step: 'Wait', untilMs, why: `a real ${said.metadata.name} could still be under way` };
+      const untilMs = createdMs(reported) + reported.spec.timeoutSeconds * 1000;
+      if (nowMs < untilMs) return { step: 'Wait', untilMs, why: `a real ${reported.metadata.name} could still be under way` };
     }
   }
   const climb = climbOf(own, (rule.spec.forgetAfterSeconds ?? DEFAULT_FORGET_AFTER_SECONDS) * 1000, nowMs);
@@ -132,7 +132,7 @@ function climbOn(ladder: readonly Rung[], climb: readonly RemedyOperationJob[], 
     if (action === 'Human')
       return { step: 'AskHuman', rung: index, why: tried === '' ? 'there is nothing else on its ladder' : `nothing helped: ${tried}` };
     const own = climb.filter((job) => rungKey(job.spec) === rungKey(rung));
-    // What is done well but mends nothing is not done again.
+    // What is done well but heals nothing is not done again.
     const done = ACTION_TRAITS[action].proof === 'Done' && own.some((job) => job.status?.phase === 'Succeeded');
     const spent = own.length + (action === 'Replace' ? replacements : 0);
     if (done || spent >= attempts) continue;

@@ -22,7 +22,7 @@ const condition = (health: ConditionFacts['health'], transitionMs: number): Cond
   health,
   doubt: undefined,
 });
-const look = (
+const sample = (
   observations: readonly Observation[],
   nowMs: number,
   health: ConditionFacts['health'],
@@ -34,23 +34,23 @@ const look = (
   return marks;
 };
 
-it('a rise is written down, and read again by whoever looks next', () => {
-  const first = look([], T0, 'Unhealthy');
+it('a rise is written down, and read again by the next leader', () => {
+  const first = sample([], T0, 'Unhealthy');
   expect(first.rises('Ours', WINDOW_MS)).toEqual([T0]);
   const written = first.observations();
-  expect(look(written, T0 + 1000, 'Unhealthy', T0).rises('Ours', WINDOW_MS)).toEqual([T0]);
+  expect(sample(written, T0 + 1000, 'Unhealthy', T0).rises('Ours', WINDOW_MS)).toEqual([T0]);
   // Also by one that only sees it pass.
   const [risen] = written.filter(({ key }) => key.startsWith('rise/'));
   expect(risen).toMatchObject({ key: 'rise/Ours/1', firstSeen: new Date(T0).toISOString() });
-  expect(look(written, T0 + WINDOW_MS, 'Healthy').rises('Ours', WINDOW_MS)).toEqual([T0]);
-  expect(look(written, T0 + WINDOW_MS + 1, 'Healthy').rises('Ours', WINDOW_MS)).toEqual([]);
+  expect(sample(written, T0 + WINDOW_MS, 'Healthy').rises('Ours', WINDOW_MS)).toEqual([T0]);
+  expect(sample(written, T0 + WINDOW_MS + 1, 'Healthy').rises('Ours', WINDOW_MS)).toEqual([]);
 });
 
 it('of many rises the newest are kept, no more than are counted', () => {
   let observations: Observation[] = [];
   for (let at = 0; at < MAX_RISES + 4; at += 1) {
-    observations = look(observations, T0 + at * 60_000, 'Unhealthy').observations();
-    observations = look(observations, T0 + at * 60_000 + 30_000, 'Healthy').observations();
+    observations = sample(observations, T0 + at * 60_000, 'Unhealthy').observations();
+    observations = sample(observations, T0 + at * 60_000 + 30_000, 'Healthy').observations();
     expect(observations.filter(({ key }) => key.startsWith('rise/'))).toHaveLength(Math.min(at + 1, MAX_RISES));
   }
   const rises = new Marks(index, observations, T0 + 20 * 60_000, undefined).rises('Ours', WINDOW_MS);
@@ -59,25 +59,25 @@ it('of many rises the newest are kept, no more than are counted', () => {
 
 it('an old transition that is read again is no rise, nor is the newest one after it', () => {
   for (const rules of [index, indexRules([flapping, aging].map(compileRule))]) {
-    let observations = look([], T0, 'Unhealthy', T0, rules).observations();
-    observations = look(observations, T0 + 60_000, 'Unhealthy', T0 - 60_000, rules).observations();
-    expect(look(observations, T0 + 70_000, 'Unhealthy', T0, rules).rises('Ours', WINDOW_MS)).toEqual([T0]);
-    expect(look(observations, T0 + 70_000, 'Unhealthy', T0 + 1, rules).rises('Ours', WINDOW_MS)).toEqual([T0, T0 + 70_000]);
+    let observations = sample([], T0, 'Unhealthy', T0, rules).observations();
+    observations = sample(observations, T0 + 60_000, 'Unhealthy', T0 - 60_000, rules).observations();
+    expect(sample(observations, T0 + 70_000, 'Unhealthy', T0, rules).rises('Ours', WINDOW_MS)).toEqual([T0]);
+    expect(sample(observations, T0 + 70_000, 'Unhealthy', T0 + 1, rules).rises('Ours', WINDOW_MS)).toEqual([T0, T0 + 70_000]);
   }
 });
 
-it('noticed twice in one look is as once', () => {
-  const marks = look([], T0, 'Unhealthy');
+it('noticed twice in one sample is as once', () => {
+  const marks = sample([], T0, 'Unhealthy');
   marks.notice('Ours', condition('Unhealthy', T0));
-  expect(marks.observations()).toEqual(look([], T0, 'Unhealthy').observations());
+  expect(marks.observations()).toEqual(sample([], T0, 'Unhealthy').observations());
 });
 
 it('while nobody can tell, a rise that is counted is remembered, and the condition has no age', () => {
-  const risen = look([], T0, 'Unhealthy').observations();
-  const doubted = look(risen, T0 + WINDOW_MS, 'Unknown', T0);
+  const risen = sample([], T0, 'Unhealthy').observations();
+  const doubted = sample(risen, T0 + WINDOW_MS, 'Unknown', T0);
   expect(doubted.badSinceMs('Ours')).toBeUndefined();
-  expect(look(doubted.observations(), T0 + WINDOW_MS, 'Unhealthy', T0).rises('Ours', WINDOW_MS)).toEqual([T0]);
-  const later = look(risen, T0 + WINDOW_MS + 1, 'Unknown', T0).observations();
+  expect(sample(doubted.observations(), T0 + WINDOW_MS, 'Unhealthy', T0).rises('Ours', WINDOW_MS)).toEqual([T0]);
+  const later = sample(risen, T0 + WINDOW_MS + 1, 'Unknown', T0).observations();
   expect(later).toEqual([]);
 });
 
@@ -87,8 +87,8 @@ it('where only rises are counted a condition that stays bad costs no write; wher
     [index, false],
     [both, true],
   ] as const) {
-    const first = look([], T0, 'Unhealthy', T0, rules).observations();
-    const next = look(first, T0 + 600_000, 'Unhealthy', T0, rules).observations();
+    const first = sample([], T0, 'Unhealthy', T0, rules).observations();
+    const next = sample(first, T0 + 600_000, 'Unhealthy', T0, rules).observations();
     expect(JSON.stringify(next) !== JSON.stringify(first)).toBe(written);
   }
 });

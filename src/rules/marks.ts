@@ -1,5 +1,5 @@
 /**
- * What facts with time remember of one machine between two looks: since when a condition is unhealthy, when it became so, and which numbers
+ * What facts with time remember of one machine between two samples: since when a condition is unhealthy, when it became so, and which numbers
  * are above their band. Read from `Machine.status.observations` and written back to it.
  *
  * Keys: `for/RULE/DIGEST` the clock of a rule, `bad/TYPE` the clock of a condition, `rise/TYPE/N` one rise, `high/FACT/…` inside of a band.
@@ -7,7 +7,7 @@
 import { DEFAULT_CLEARS_AFTER_SECONDS } from '../api/node-remedier/values.ts';
 import { MAX_RISES } from '../api/facts.ts';
 import type { Observation } from '../api/machine.ts';
-import { advance, clockOf, observationOf, type HoldClock, type Look } from './clock.ts';
+import { advance, clockOf, observationOf, type HoldClock, type Sample } from './clock.ts';
 import type { CompiledRule, RuleIndex } from './index.ts';
 import type { ConditionFacts } from './snapshot.ts';
 
@@ -34,18 +34,18 @@ export class Marks {
     }
   }
 
-  /** Whether there is anything to say of a rule that does not match. */
+  /** Whether a rule that does not match has anything to report. */
   knows(rule: CompiledRule): boolean {
     return this.#clocks.has(ruleKey(rule));
   }
 
-  /** The clock of a rule after this look. */
-  lookAtRule(rule: CompiledRule, look: Pick<Look, 'holds' | 'stamp' | 'transitionsMs'>): HoldClock | undefined {
+  /** The clock of a rule after this sample. */
+  sampleRule(rule: CompiledRule, sample: Pick<Sample, 'holds' | 'stamp' | 'transitionsMs'>): HoldClock | undefined {
     const { holdsForMs, clearsAfterMs } = rule;
-    return this.#look(ruleKey(rule), { ...look, holdsForMs, clearsAfterMs });
+    return this.#sample(ruleKey(rule), { ...sample, holdsForMs, clearsAfterMs });
   }
 
-  /** Takes note of a condition, for the facts below; twice in one look is as once. A condition that nobody can tell keeps what is known of it. */
+  /** Takes note of a condition, for the facts below; twice in one sample is as once. A condition that is unknown keeps what is known of it. */
   notice(type: string, condition: ConditionFacts | undefined): void {
     const before = this.#clocks.get(`bad/${type}`);
     const holds = condition?.health === 'Unhealthy';
@@ -57,9 +57,9 @@ export class Marks {
     const window = this.#index.windows.get(type) ?? 0;
     const clearsAfterMs = BAD_CLEARS_AFTER_MS;
     const transitionsMs = [Date.parse(transition)];
-    // Where only rises are counted nobody needs to know how long it lasts, and it is written once.
+    // Where only rises are counted it does not matter how long it lasts, and it is written once.
     if (holds && !newer && before.open && !this.#index.aged.has(type)) return;
-    const next = this.#look(`bad/${type}`, { holds, stamp, transitionsMs, holdsForMs: Number.POSITIVE_INFINITY, clearsAfterMs });
+    const next = this.#sample(`bad/${type}`, { holds, stamp, transitionsMs, holdsForMs: Number.POSITIVE_INFINITY, clearsAfterMs });
     // A rise that is still counted must not be taken for a new one.
     if (next === undefined && before !== undefined && this.#nowMs - before.lastSeenMs <= window && condition?.health !== 'Healthy')
       this.#clocks.set(`bad/${type}`, { ...before, open: false });
@@ -107,8 +107,8 @@ export class Marks {
     return kind === 'bad' && this.#index.watched.has(rest.join('/'));
   }
 
-  #look(key: string, look: Omit<Look, 'nowMs'>): HoldClock | undefined {
-    const next = advance(this.#clocks.get(key), { ...look, nowMs: this.#nowMs });
+  #sample(key: string, sample: Omit<Sample, 'nowMs'>): HoldClock | undefined {
+    const next = advance(this.#clocks.get(key), { ...sample, nowMs: this.#nowMs });
     if (next === undefined) this.#clocks.delete(key);
     else this.#clocks.set(key, next);
     return next;

@@ -4,7 +4,7 @@ import type { NodeRemedier } from '../api/node-remedier.ts';
 import { observeHeartbeats } from './heartbeats.ts';
 import type { HistoryEvent } from './history.ts';
 import { compileRule, indexRules } from './index.ts';
-import { lookAt, type PassResult } from './pass.ts';
+import { runPass, type PassResult } from './pass.ts';
 import { RecordedMachine } from './recorded.ts';
 import { takeSnapshot } from './snapshot.ts';
 import { bad, history, rule } from './testing.ts';
@@ -35,7 +35,7 @@ function machineWith(event: Omit<HistoryEvent, 'at'>, ...rules: NodeRemedier[]):
       peers: world.peers,
       hold: { held, releasedAtMs: undefined },
     });
-    return await lookAt({ index, names: names ?? [...index.rules.keys()], snapshot, observations });
+    return await runPass({ index, names: names ?? [...index.rules.keys()], snapshot, observations });
   };
   return { at, world };
 }
@@ -73,7 +73,7 @@ it('since when it matches is not said while it does not, though its clock waits 
   expect((await at(20, { observations: gap.observations })).outcomes).toMatchObject([{ sinceMs: world.startMs + 10_000, heldMs: 10_000 }]);
 });
 
-it('of what has no transitions only the time counts in which somebody looked', async () => {
+it('of what has no transitions only the time counts in which it was observed', async () => {
   const running = rule('running', {
     when: { all: [{ fact: 'machine.phase', operator: 'equal', value: 'Running' }] },
     holdsForSeconds: 600,
@@ -84,7 +84,7 @@ it('of what has no transitions only the time counts in which somebody looked', a
   expect([await held(90), await held(91)]).toEqual([90_000, 0]);
 });
 
-describe('the next look', () => {
+describe('the next pass', () => {
   it('at a rule that matches is when it is due, and well inside of what counts as flapping until then', async () => {
     expect((await machineWith(ILL, hung).at(0)).nextAtMs).toBe(Date.parse('2026-01-01T00:00:30Z'));
     const soon = machineWith(ILL, rule('hung', { holdsForSeconds: 10 }));

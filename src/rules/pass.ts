@@ -1,5 +1,5 @@
 /**
- * One look at one machine: the rules that a change concerns are evaluated, their clocks go on, and what has held long enough is due. Pure: the
+ * One pass over one machine: the rules that a change concerns are evaluated, their clocks go on, and what has held long enough is due. Pure: the
  * time is the snapshot's, the memory is `observations` in and out.
  *
  * Caveats: `nowMs` must come from a clock that does not jump while a process runs (wall time at its start plus monotonic time since).
@@ -32,9 +32,9 @@ export interface RuleOutcome extends Evaluation {
   due: boolean;
   /** Why it is not due though it matches. */
   waits: 'Reservation' | 'Time' | undefined;
-  /** Scopes whose counts could change the truth: look again when they move. */
+  /** Scopes whose counts could change the truth: the next pass comes when they move. */
   peers: readonly PeerScope[];
-  /** Look again then, though nothing has changed, ms. */
+  /** When the next pass comes, though nothing has changed, ms. */
   nextAtMs: number | undefined;
 }
 
@@ -46,7 +46,7 @@ export interface PassResult {
   nextAtMs: number | undefined;
 }
 
-export async function lookAt(input: PassInput): Promise<PassResult> {
+export async function runPass(input: PassInput): Promise<PassResult> {
   const { index, snapshot } = input;
   const { held, releasedAtMs } = snapshot.hold;
   const nowMs = snapshot.atMs;
@@ -56,11 +56,11 @@ export async function lookAt(input: PassInput): Promise<PassResult> {
   for (const rule of rules) notice(rule.leaves, snapshot, marks);
   const read = memoized((leaf) => readFact(leaf, snapshot, marks));
   const evaluations = await evaluate(rules, read);
-  for (const rule of named) if (!rules.includes(rule)) marks.lookAtRule(rule, { holds: false, stamp: '', transitionsMs: [] });
+  for (const rule of named) if (!rules.includes(rule)) marks.sampleRule(rule, { holds: false, stamp: '', transitionsMs: [] });
   const outcomes = evaluations.map((evaluation) => {
     const { rule, truth } = evaluation;
     const holds = truth === 'True';
-    const clock = held || !(holds || marks.knows(rule)) ? undefined : marks.lookAtRule(rule, { holds, ...transitionsOf(rule, snapshot) });
+    const clock = held || !(holds || marks.knows(rule)) ? undefined : marks.sampleRule(rule, { holds, ...transitionsOf(rule, snapshot) });
     return outcomeOf(
       evaluation,
       clock,
@@ -97,7 +97,7 @@ function outcomeOf(
   const due = matches && clock?.open === true && nowMs - clock.firstSeenMs >= rule.holdsForMs;
   const later = earliest(until);
   const grows = later !== undefined && rule.leaves.some((leaf) => isAge(leaf.ref));
-  // What runs, or waits for an age, is looked at regularly: only watched time counts.
+  // What runs, or waits for an age, has regular passes: only watched time counts.
   const runs = matches && !due && clock !== undefined;
   const nextAtMs = held
     ? undefined

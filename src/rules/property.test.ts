@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { checkRule } from './check.ts';
 import type { History } from './history.ts';
-import { replay, type Told } from './replay.ts';
+import { replay, type ReplayedJob } from './replay.ts';
 import { bad, history, rule, ruleObject } from './testing.ts';
 
 type Event = History['events'][number];
@@ -59,9 +59,10 @@ function timed(changes: readonly (readonly [number, Omit<Event, 'at'>])[]): Even
   return [START, ...changes.map(([after, event]) => ({ ...event, at: (at += after) }))];
 }
 const events = fc.array(fc.tuple(gap, change), { minLength: 1, maxLength: 14 }).map(timed);
-const firings = (told: readonly Told[]) => told.map(({ at, rule: name, action, ends, endsAt }) => ({ at, name, action, ends, endsAt }));
+const firings = (jobs: readonly ReplayedJob[]) =>
+  jobs.map(({ at, rule: name, action, ends, endsAt }) => ({ at, name, action, ends, endsAt }));
 const run = async (list: Event[], rest: Partial<History> = {}) =>
-  (await replay(RULES, history(list, { untilSeconds: (list.at(-1)?.at ?? 0) + 400, ...rest }))).told;
+  (await replay(RULES, history(list, { untilSeconds: (list.at(-1)?.at ?? 0) + 400, ...rest }))).jobs;
 
 it('restarts between any two evaluations give the same firing times', async () => {
   await fc.assert(
@@ -108,14 +109,14 @@ it('the order of changes at one moment, and of the rules, makes no difference', 
       const rest = { untilSeconds: at + 400 };
       const straight = await replay(RULES, history([START, ...moments.flat()], rest));
       const mixed = await replay(RULES.toReversed(), history([START, ...shuffled], rest));
-      const sorted = (told: readonly Told[]) => firings(told).sort((a, b) => a.at - b.at || (a.name < b.name ? -1 : 1));
-      expect(sorted(mixed.told)).toEqual(sorted(straight.told));
+      const sorted = (jobs: readonly ReplayedJob[]) => firings(jobs).sort((a, b) => a.at - b.at || (a.name < b.name ? -1 : 1));
+      expect(sorted(mixed.jobs)).toEqual(sorted(straight.jobs));
     }),
     { numRuns: 40 },
   );
 });
 
-/** What truly was, second by second, of one condition that is told by a detector with a right clock. */
+/** What truly was, second by second, of one condition that is reported by a detector with a right clock. */
 function trulyHeld(list: readonly Event[], type: string, until: number): number {
   let held = 0;
   let since: number | undefined;
@@ -134,17 +135,17 @@ it('never fires early, though nobody looks for a while', async () => {
   const tally = { fired: 0 };
   await fc.assert(
     fc.asyncProperty(flaps, fc.array(away, { maxLength: 3 }), async (list, absences) => {
-      const told = timed(list.map(([after, each]) => [after, { conditions: { KernelDeadlock: each } }] as const));
+      const reported = timed(list.map(([after, each]) => [after, { conditions: { KernelDeadlock: each } }] as const));
       const stops = absences.flatMap(([at, length]): Event[] => [
         { at, controller: 'Stops' },
         { at: at + length, controller: 'Restarts' },
       ]);
-      const all = [...told, ...stops].sort((a, b) => a.at - b.at);
-      const { told: jobs } = await replay([rule('hung', { holdsForSeconds: HOLDS })], history(all));
+      const all = [...reported, ...stops].sort((a, b) => a.at - b.at);
+      const { jobs } = await replay([rule('hung', { holdsForSeconds: HOLDS })], history(all));
       const [first] = jobs;
       if (first === undefined) return;
       tally.fired += 1;
-      expect(trulyHeld(told, 'KernelDeadlock', first.at)).toBeGreaterThanOrEqual(HOLDS);
+      expect(trulyHeld(reported, 'KernelDeadlock', first.at)).toBeGreaterThanOrEqual(HOLDS);
     }),
     { numRuns: 150 },
   );
@@ -155,10 +156,10 @@ it('a clock that is off makes it fire later, never earlier', async () => {
   const flaps = fc.array(fc.tuple(gap, fc.constantFrom('True' as const, 'False' as const)), { minLength: 1, maxLength: 12 });
   await fc.assert(
     fc.asyncProperty(flaps, fc.constantFrom(-3600, -30, 30, 3600), fc.nat(1000), async (list, clockSkewSeconds, jump) => {
-      const told = timed(list.map(([after, each]) => [after, { conditions: { KernelDeadlock: each } }] as const));
-      const all = [...told, { at: jump, clockSkewSeconds }].sort((a, b) => a.at - b.at);
-      const [first] = (await replay([rule('hung', { holdsForSeconds: HOLDS })], history(all))).told;
-      if (first !== undefined) expect(trulyHeld(told, 'KernelDeadlock', first.at)).toBeGreaterThanOrEqual(HOLDS);
+      const reported = timed(list.map(([after, each]) => [after, { conditions: { KernelDeadlock: each } }] as const));
+      const all = [...reported, { at: jump, clockSkewSeconds }].sort((a, b) => a.at - b.at);
+      const [first] = (await replay([rule('hung', { holdsForSeconds: HOLDS })], history(all))).jobs;
+      if (first !== undefined) expect(trulyHeld(reported, 'KernelDeadlock', first.at)).toBeGreaterThanOrEqual(HOLDS);
     }),
     { numRuns: 80 },
   );

@@ -3,7 +3,7 @@ import { FACTS } from '../api/facts.ts';
 import { factNamed } from '../api/named-fact.ts';
 import { compileRule, indexRules } from './index.ts';
 import { Marks } from './marks.ts';
-import { lookAt } from './pass.ts';
+import { runPass } from './pass.ts';
 import { readFact } from './read.ts';
 import type { History } from './history.ts';
 import { replay } from './replay.ts';
@@ -15,7 +15,7 @@ import { history, rule } from './testing.ts';
 type Leaf = { fact: string; operator: string; value: unknown; params?: Record<string, string | number> };
 const reading = (...all: Leaf[]) => rule('r', { when: { all }, holdsForSeconds: 0 });
 const fired = async (leaves: Leaf[], events: History['events'], rest: Partial<History> = {}) =>
-  (await replay([reading(...leaves)], history(events, rest))).told.map(({ at }) => at);
+  (await replay([reading(...leaves)], history(events, rest))).jobs.map(({ at }) => at);
 
 const FULL: History['events'][number] = {
   at: 0,
@@ -74,8 +74,8 @@ it('the share of peers that are ill is that of one, where there is one, and unkn
   const leaf = { fact: 'peers.rack.unhealthyPercent', operator: 'greaterThanInclusive', value: 0 };
   const rack = (total: number, unhealthy: number) => [{ at: 0, peers: { rack: { total, unhealthy } } }];
   expect(await fired([{ ...leaf, operator: 'equal', value: 100 }], rack(1, 1), { untilSeconds: 1 })).toEqual([0]);
-  const { told, last } = await replay([reading(leaf)], history(rack(0, 0), { untilSeconds: 1 }));
-  expect(told).toEqual([]);
+  const { jobs, last } = await replay([reading(leaf)], history(rack(0, 0), { untilSeconds: 1 }));
+  expect(jobs).toEqual([]);
   expect(last[0]).toMatchObject({ truth: 'Unknown', missing: [expect.stringContaining('it is alone in its rack')] });
 });
 
@@ -223,7 +223,7 @@ it('every fact of the catalogue can be read on a machine of which nothing is kno
           : (('values' in definition ? definition.values[0] : undefined) ?? 'x');
     const params = Object.fromEntries(('params' in definition ? definition.params : []).map((name) => [name, name === 'enter' ? 2 : 1]));
     const subject = compileRule(reading({ fact, operator: definition.type === 'list' ? 'contains' : 'equal', value, params }));
-    const { outcomes } = await lookAt({
+    const { outcomes } = await runPass({
       index: indexRules([subject]),
       names: ['r'],
       snapshot: takeSnapshot({
@@ -317,7 +317,7 @@ describe('time', () => {
 it('an edit of its conditions begins a clock again, an edit of its wait does not; an operation ends all of them', async () => {
   const world = new RecordedMachine(history([{ at: 0 }]));
   world.apply({ at: 0, conditions: { A: 'True', B: 'True' } }, world.startMs);
-  const at = async (ms: number, spec: object, observations: Awaited<ReturnType<typeof lookAt>>['observations'], held = false) => {
+  const at = async (ms: number, spec: object, observations: Awaited<ReturnType<typeof runPass>>['observations'], held = false) => {
     const subject = compileRule(rule('r', spec));
     const node = world.node(ms);
     const snapshot = takeSnapshot({
@@ -330,7 +330,7 @@ it('an edit of its conditions begins a clock again, an edit of its wait does not
       peers: {},
       hold: { held, releasedAtMs: undefined },
     });
-    return lookAt({ index: indexRules([subject]), names: ['r'], snapshot, observations });
+    return runPass({ index: indexRules([subject]), names: ['r'], snapshot, observations });
   };
   const when = { all: [{ fact: 'condition.A.status', operator: 'equal', value: 'True' }] };
   const first = await at(world.startMs, { when, holdsForSeconds: 600 }, []);

@@ -11,7 +11,7 @@ export interface Reading {
   value: FactValue | undefined;
   /** False: nothing may be concluded from it, save that a rule may ask for the value `Unknown` by name. */
   known: boolean;
-  /** Why it is not known, or what else is to be said of it. */
+  /** Why it is not known, or a remark on it. */
   note: string;
   /** When it may be another by the mere passing of time, ms. */
   untilMs?: number | undefined;
@@ -73,7 +73,7 @@ function ofNode(
   return orDefault(read(node), question.leaf, absent);
 }
 
-/** A value that can be absent: its absence is known, and a rule may say what it stands for. */
+/** A value that can be absent: its absence is known, and a rule may define what it stands for. */
 function orDefault(value: FactValue | undefined, { params }: Leaf, absent: string): Reading {
   if (value !== undefined) return known(value);
   const given = params['default'];

@@ -8,7 +8,7 @@ import type { History, HistoryEvent } from './history.ts';
 import type { PeerFacts } from './snapshot.ts';
 
 const DEFAULT_START = '2026-01-01T00:00:00Z';
-/** The Lease of whoever falls silent counts for this much longer. */
+/** The Lease of a holder that stops renewing counts for this much longer. */
 const LEASE_MS = 40_000;
 const DAY_MS = 86_400_000;
 
@@ -41,9 +41,9 @@ export class RecordedMachine {
   apply(event: HistoryEvent, nowMs: number): void {
     if (event.clockSkewSeconds !== undefined) this.#skewMs = event.clockSkewSeconds * 1000;
     for (const who of ['detectors', 'kubelet', 'agent'] as const) {
-      const said = event[who];
-      if (said === 'Silent') this.#silentSinceMs[who] ??= nowMs;
-      else if (said !== undefined) delete this.#silentSinceMs[who];
+      const state = event[who];
+      if (state === 'Silent') this.#silentSinceMs[who] ??= nowMs;
+      else if (state !== undefined) delete this.#silentSinceMs[who];
     }
     if (event.detectors === 'Restarted')
       for (const type of this.#conditions.keys())
@@ -146,12 +146,12 @@ export class RecordedMachine {
     const before = this.#conditions.get(type);
     const { status, reason, transitionAt } =
       typeof patch === 'string' ? { status: patch, reason: undefined, transitionAt: undefined } : patch;
-    const said = reason ?? `${type}Is${status}`;
-    const moved = always || before?.status !== status || before.reason !== said;
+    const given = reason ?? `${type}Is${status}`;
+    const moved = always || before?.status !== status || before.reason !== given;
     const transitionMs = transitionAt === undefined ? nowMs + this.#skewMs : this.startMs + transitionAt * 1000;
     const lastTransitionTime =
       moved || transitionAt !== undefined ? new Date(transitionMs).toISOString() : (before.lastTransitionTime ?? '');
-    this.#conditions.set(type, { type, status, reason: said, lastTransitionTime });
+    this.#conditions.set(type, { type, status, reason: given, lastTransitionTime });
   }
 
   #setOnMachine(type: string, patch: Patch, nowMs: number): void {

@@ -14,11 +14,12 @@ import type { ExpectedJob, History, HistoryEvent } from './history.ts';
 import { compileRule, indexRules, rulesReading, type RuleIndex } from './index.ts';
 import { diagnosisOf, jobSpecOf } from './job.ts';
 import { compareContenders, nextRung } from './ladder.ts';
-import { lookAt, type RuleOutcome } from './pass.ts';
+import { runPass, type RuleOutcome } from './pass.ts';
 import { RecordedMachine } from './recorded.ts';
 import { changes, takeSnapshot, type Snapshot } from './snapshot.ts';
 
-export interface Told {
+/** A job as the replay made it. */
+export interface ReplayedJob {
   /** Seconds from the start. */
   at: number;
   rule: string;
@@ -29,12 +30,12 @@ export interface Told {
   endsAt?: number;
   /** Why it ended so. */
   ending: string;
-  /** What a human is told who is asked; else empty. */
+  /** What a human reads who is asked; else empty. */
   diagnosis: readonly string[];
 }
 
 export interface Replay {
-  told: Told[];
+  jobs: ReplayedJob[];
   /** Of each rule at its last evaluation. */
   last: Explanation[];
   /** Where what happened is not what the history expects; empty: the test passes. */
@@ -42,22 +43,22 @@ export interface Replay {
 }
 
 export interface ReplayOptions {
-  /** Rules in Shadow are replayed as if enforced, unless told otherwise. */
+  /** Rules in Shadow are replayed as if enforced, unless `AsWritten`. */
   mode?: 'AsWritten' | 'Enforce';
 }
 
 const HOUR_MS = 3_600_000;
 const HEARTBEAT_MS = 60_000;
-/** A history that makes this many looks goes round in circles. */
-const MAX_LOOKS = 100_000;
+/** A history that needs this many passes goes round in circles. */
+const MAX_PASSES = 100_000;
 
 /** Throws RuleRefused for a rule that fails its check. */
 export async function replay(rules: readonly NodeRemedier[], history: History, options: ReplayOptions = {}): Promise<Replay> {
   const asRun = options.mode === 'AsWritten' ? rules : rules.map((rule) => ({ ...rule, spec: { ...rule.spec, mode: 'Enforce' as const } }));
   const run = new Run(indexRules(asRun.map(compileRule)), history);
   await run.toEnd();
-  const told = run.told();
-  return { told, last: [...run.last.values()].map(explain), differences: differencesOf(history.expect, told) };
+  const jobs = run.jobs();
+  return { jobs, last: [...run.last.values()].map(explain), differences: differencesOf(history.expect, jobs) };
 }
 
 class Run {
@@ -71,7 +72,7 @@ class Run {
   #heartbeats: Heartbeats | undefined;
   #before: Snapshot | undefined;
   #operation = false;
-  #looking = true;
+  #running = true;
   #releasedAtMs: number | undefined;
 
   constructor(index: RuleIndex, history: History) {
@@ -86,18 +87,18 @@ class Run {
     const until = this.#history.untilSeconds;
     const endMs = until === undefined ? (events.at(-1)?.ms ?? startMs) + HOUR_MS : startMs + until * 1000;
     let nowMs = startMs;
-    for (let looks = 0; nowMs <= endMs; looks += 1) {
-      if (looks > MAX_LOOKS) throw new Error(`history ${this.#history.name} does not end`);
+    for (let passes = 0; nowMs <= endMs; passes += 1) {
+      if (passes > MAX_PASSES) throw new Error(`history ${this.#history.name} does not end`);
       while (events[0] !== undefined && events[0].ms <= nowMs) {
         const event = events.shift()?.event;
         if (event !== undefined) this.#apply(event, nowMs);
       }
-      const wakeAtMs = this.#looking ? await this.#look(nowMs) : Number.POSITIVE_INFINITY;
+      const wakeAtMs = this.#running ? await this.#pass(nowMs) : Number.POSITIVE_INFINITY;
       nowMs = Math.max(nowMs, Math.min(events[0]?.ms ?? Number.POSITIVE_INFINITY, wakeAtMs));
     }
   }
 
-  told(): Told[] {
+  jobs(): ReplayedJob[] {
     const seconds = (time: string | undefined): number => (Date.parse(time ?? '') - this.#world.startMs) / 1000;
     return this.#jobs.map(({ metadata, spec, status }) => {
       const phase = status?.phase;
@@ -124,7 +125,7 @@ class Run {
     }
     if (event.acted !== undefined) this.#acted(event.acted, nowMs);
     if (event.controller !== undefined) {
-      this.#looking = event.controller === 'Restarts';
+      this.#running = event.controller === 'Restarts';
       this.#forget();
     }
   }
@@ -140,14 +141,14 @@ class Run {
     return this.#jobs.findLast(({ status }) => status?.phase === 'Running' || status?.phase === 'Verifying');
   }
 
-  async #look(nowMs: number): Promise<number> {
+  async #pass(nowMs: number): Promise<number> {
     const snapshot = this.#snapshot(nowMs);
     const changed = changes(this.#before, snapshot);
     this.#before = snapshot;
     const live = this.#live;
     const due = [...this.#nextAtMs].filter(([, ms]) => ms <= nowMs).map(([name]) => name);
     const names = live === undefined ? [...new Set([...rulesReading(this.#index, changed), ...due])] : [...this.#index.rules.keys()];
-    const pass = await lookAt({
+    const pass = await runPass({
       index: this.#index,
       names,
       snapshot,
@@ -271,7 +272,7 @@ class Run {
     status.explanation = found.why;
     if (found.state === 'Healed') this.#finish(job, 'Succeeded', 'Succeeded', found.why, nowMs);
     else if (found.state === 'Failed') this.#finish(job, 'Failed', 'PermanentFailure', found.why, nowMs);
-    // A cell looks with every heartbeat while it verifies.
+    // A cell reconciles with every heartbeat while it verifies.
     const wakes = [found.nextAtMs, nowMs + HEARTBEAT_MS, status.phase === 'Running' ? orderedAtMs + actionMs : undefined];
     const ended = job.status?.finishedAt !== undefined;
     return ended ? nowMs : Math.min(...wakes.filter((each) => each !== undefined && !Number.isNaN(each)).map(Number));
@@ -283,10 +284,10 @@ class Run {
   }
 }
 
-function differencesOf(expected: readonly ExpectedJob[], told: readonly Told[]): string[] {
+function differencesOf(expected: readonly ExpectedJob[], jobs: readonly ReplayedJob[]): string[] {
   const differences: string[] = [];
-  for (let index = 0; index < Math.max(expected.length, told.length); index += 1) {
-    const [want, got] = [expected[index], told[index]];
+  for (let index = 0; index < Math.max(expected.length, jobs.length); index += 1) {
+    const [want, got] = [expected[index], jobs[index]];
     const where = `expect[${index}]`;
     if (want === undefined) differences.push(`${where}: nothing more was expected, but ${text(got)}: ${got?.why}`);
     else if (got === undefined) differences.push(`${where}: expected ${text(want)}, but nothing more happened`);

@@ -11,11 +11,11 @@ export type ConditionStatus = 'True' | 'False' | 'Unknown';
 export interface ConditionFacts {
   status: ConditionStatus;
   reason: string;
-  /** The detector's own time: it tells one transition from another, never how long ago. */
+  /** The detector's own time: it distinguishes one transition from another, and never shows how long ago. */
   transition: string;
   heartbeat: string;
   health: Health;
-  /** Why it is Unknown though the detector once said otherwise. */
+  /** Why it is Unknown though the detector once reported otherwise. */
   doubt: string | undefined;
 }
 

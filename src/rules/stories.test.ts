@@ -11,8 +11,8 @@ const well = { KernelDeadlock: 'False', KubeletUnhealthy: 'False' } as const;
 const ill = (at: number): History['events'][number] => ({ at, conditions: { KernelDeadlock: 'True' } });
 const run = (rules: NodeRemedier[], events: History['events'], rest: Partial<History> = {}) =>
   replay(rules, history([{ at: 0, conditions: well }, ...events], rest));
-const told = async (...args: Parameters<typeof run>) =>
-  (await run(...args)).told.map(({ rule, action, at, ends }) => `${rule} ${action} ${at} ${ends}`);
+const jobsOf = async (...args: Parameters<typeof run>) =>
+  (await run(...args)).jobs.map(({ rule, action, at, ends }) => `${rule} ${action} ${at} ${ends}`);
 
 const hung = rule('hung');
 const LADDER: NodeRemedier['spec']['ladder'] = [
@@ -33,12 +33,12 @@ it('kubelets lost their API path (MCM #679): with many peers ill the rule does n
     healedWhen: { condition: 'Ready', is: 'True', forSeconds: 60 },
   });
   const rack = (unhealthy: number) => ({ peers: { rack: { total: 10, unhealthy } } });
-  expect(await told([guarded], [{ at: 10, kubelet: 'Silent', ...rack(9) }], { untilSeconds: 3000 })).toEqual([]);
+  expect(await jobsOf([guarded], [{ at: 10, kubelet: 'Silent', ...rack(9) }], { untilSeconds: 3000 })).toEqual([]);
   const passes: History['events'] = [
     { at: 10, kubelet: 'Silent', ...rack(9) },
     { at: 500, ...rack(1) },
   ];
-  expect(await told([guarded], passes, { untilSeconds: 600 })).toEqual(['not-ready Reboot 530 Open']);
+  expect(await jobsOf([guarded], passes, { untilSeconds: 600 })).toEqual(['not-ready Reboot 530 Open']);
   const { last } = await run([guarded], [{ at: 10, kubelet: 'Silent', ...rack(9) }]);
   expect(last[0]?.missing).toEqual(['peers.rack.unhealthyPercent is below 20; found 90']);
 });
@@ -46,7 +46,7 @@ it('kubelets lost their API path (MCM #679): with many peers ill the rule does n
 it('F6: of two rules that are due at once the stronger action is what happens, whatever their names', async () => {
   const also = (name: string, action: 'RestartComponent' | 'Reboot' | 'Human') =>
     rule(name, { ladder: [action === 'RestartComponent' ? { action, args: { component: 'kubelet' } } : { action }, { action: 'Human' }] });
-  const first = async (...rules: NodeRemedier[]) => (await told(rules, [ill(10)], { untilSeconds: 60 }))[0];
+  const first = async (...rules: NodeRemedier[]) => (await jobsOf(rules, [ill(10)], { untilSeconds: 60 }))[0];
   expect(await first(also('a', 'RestartComponent'), also('b', 'Reboot'))).toBe('b Reboot 40 Open');
   expect(await first(also('b', 'RestartComponent'), also('a', 'Reboot'))).toBe('a Reboot 40 Open');
   expect(await first(also('a', 'Human'), also('b', 'RestartComponent'))).toBe('b RestartComponent 40 Open');
@@ -56,8 +56,8 @@ it('a rack that nobody knows is no rack without trouble', async () => {
   const guarded = rule('guarded', {
     when: { all: [bad('KernelDeadlock'), { fact: 'peers.rack.unhealthy', operator: 'lessThan', value: 2 }] },
   });
-  const { told, last } = await run([guarded], [ill(10)]);
-  expect(told).toEqual([]);
+  const { jobs, last } = await run([guarded], [ill(10)]);
+  expect(jobs).toEqual([]);
   expect(last[0]).toMatchObject({ truth: 'Unknown', missing: ['peers.rack.unhealthy is below 2; found unknown: its rack is not known'] });
 });
 
@@ -68,7 +68,7 @@ it('a restart replays a stale event and reboots a busy node (NVSentinel #1280): 
     { at: 150, acted: 'Succeeded' },
     { at: 200, controller: 'Restarts' },
   ];
-  expect(await told([hung], events, { untilSeconds: 500 })).toEqual(['hung Reboot 130 Open']);
+  expect(await jobsOf([hung], events, { untilSeconds: 500 })).toEqual(['hung Reboot 130 Open']);
 });
 
 it('timers in memory were lost (draino #63): a restart neither forgets how long it held nor begins again', async () => {
@@ -79,7 +79,7 @@ it('timers in memory were lost (draino #63): a restart neither forgets how long 
     { at: 650, controller: 'Stops' },
     { at: 695, controller: 'Restarts' },
   ];
-  expect(await told([slow], restarts, { untilSeconds: 800 })).toEqual(['slow Reboot 700 Open']);
+  expect(await jobsOf([slow], restarts, { untilSeconds: 800 })).toEqual(['slow Reboot 700 Open']);
 });
 
 it('and nobody looked while it flapped: that does not count', async () => {
@@ -91,7 +91,7 @@ it('and nobody looked while it flapped: that does not count', async () => {
     { at: 155, conditions: { KernelDeadlock: 'True' } },
     { at: 160, controller: 'Restarts' },
   ];
-  expect(await told([slow], events, { untilSeconds: 400 })).toEqual(['slow Reboot 220 Open']);
+  expect(await jobsOf([slow], events, { untilSeconds: 400 })).toEqual(['slow Reboot 220 Open']);
 });
 
 it('breaker reset replays days of events (NVSentinel #450): what has cleared meanwhile fires nothing', async () => {
@@ -101,12 +101,12 @@ it('breaker reset replays days of events (NVSentinel #450): what has cleared mea
     { at: 200, conditions: { KernelDeadlock: 'False' } },
     { at: 300_000, controller: 'Restarts' },
   ];
-  expect(await told([hung], events)).toEqual([]);
+  expect(await jobsOf([hung], events)).toEqual([]);
 });
 
 it('two healers (NHC #116): while an operation holds the machine nothing is due, and the clock begins again when it ends', async () => {
   const events: History['events'] = [ill(100), { at: 110, operation: 'Begins' }, { at: 500, operation: 'Ends' }];
-  expect(await told([hung], events, { untilSeconds: 600 })).toEqual(['hung Reboot 530 Open']);
+  expect(await jobsOf([hung], events, { untilSeconds: 600 })).toEqual(['hung Reboot 530 Open']);
   const { last } = await run([hung], events.slice(0, 2), { untilSeconds: 300 });
   expect(last[0]?.summary).toBe('matches; its clock stands still while an operation holds the machine');
 });
@@ -119,18 +119,18 @@ it('an operation that came and went while nobody looked restarts the clock as we
     { at: 120, operation: 'Ends' },
     { at: 128, controller: 'Restarts' },
   ];
-  expect(await told([hung], events, { untilSeconds: 200 })).toEqual(['hung Reboot 158 Open']);
+  expect(await jobsOf([hung], events, { untilSeconds: 200 })).toEqual(['hung Reboot 158 Open']);
 });
 
 it('an error resets the timer (EKS agent PR #52): flapping extends it', async () => {
   const slow = rule('slow', { holdsForSeconds: 120 });
   const events = [100, 200, 300].flatMap((at): History['events'] => [ill(at), { at: at + 50, conditions: { KernelDeadlock: 'False' } }]);
-  expect(await told([slow], events, { untilSeconds: 360 })).toEqual(['slow Reboot 320 Open']);
+  expect(await jobsOf([slow], events, { untilSeconds: 360 })).toEqual(['slow Reboot 320 Open']);
 });
 
 it('an empty set meant everything (Google Diskerase): an empty selector is refused, and selects nothing', async () => {
   expect(checkRule(ruleObject('r', { selector: {} }))[0]?.message).toContain('matches nothing');
-  expect(await told([rule('all', { selector: {} })], [ill(10)])).toEqual([]);
+  expect(await jobsOf([rule('all', { selector: {} })], [ill(10)])).toEqual([]);
 });
 
 it('rules of other pools and labels leave a machine alone', async () => {
@@ -139,13 +139,15 @@ it('rules of other pools and labels leave a machine alone', async () => {
     rule('label', { selector: { tier: 'db' } }),
     rule('here', { pools: ['web'], selector: { tier: 'web' } }),
   ];
-  expect(await told(rules, [ill(10)], { pool: 'web', machineLabels: { tier: 'web' }, untilSeconds: 100 })).toEqual(['here Reboot 40 Open']);
+  expect(await jobsOf(rules, [ill(10)], { pool: 'web', machineLabels: { tier: 'web' }, untilSeconds: 100 })).toEqual([
+    'here Reboot 40 Open',
+  ]);
 });
 
 it('endless replace loop (CAPI #7353, NVSentinel #1543): the ladder is climbed once, and then a human is asked, once', async () => {
   const ladder = rule('hung', { ladder: LADDER });
   const acts: History['events'] = [150, 250, 800, 1300].map((at) => ({ at, acted: 'Succeeded' }));
-  expect(await told([ladder], [ill(100), ...acts], { untilSeconds: 90_000 })).toEqual([
+  expect(await jobsOf([ladder], [ill(100), ...acts], { untilSeconds: 90_000 })).toEqual([
     'hung MigratePods 130 Succeeded',
     'hung Reboot 180 Failed',
     'hung Reboot 600 Failed',
@@ -161,7 +163,7 @@ it('the human who is asked reads what was seen, what was tried and how it ended'
       { action: 'Human', args: { note: 'see runbooks/hung.md' } },
     ],
   });
-  const { told: jobs } = await run([short], [ill(100), { at: 140, acted: 'Succeeded' }], { untilSeconds: 300 });
+  const { jobs } = await run([short], [ill(100), { at: 140, acted: 'Succeeded' }], { untilSeconds: 300 });
   expect(jobs.at(-1)?.diagnosis).toEqual([
     'nothing helped: Reboot: PermanentFailure',
     'see runbooks/hung.md',
@@ -179,11 +181,11 @@ it('a repair that helps for a while climbs as one that does not help', async () 
     { at: at + 40, acted: 'Succeeded' },
     { at: at + 50, boot: true, detectors: 'Restarted' },
   ];
-  expect(await told([short], [...heals(100), ...heals(4000)], { untilSeconds: 5000 })).toEqual([
+  expect(await jobsOf([short], [...heals(100), ...heals(4000)], { untilSeconds: 5000 })).toEqual([
     'hung Reboot 130 Succeeded',
     'hung Human 4030 NeedsHuman',
   ]);
-  expect(await told([short], [...heals(100), ...heals(100_000)], { untilSeconds: 101_000 })).toEqual([
+  expect(await jobsOf([short], [...heals(100), ...heals(100_000)], { untilSeconds: 101_000 })).toEqual([
     'hung Reboot 130 Succeeded',
     'hung Reboot 100030 Succeeded',
   ]);
@@ -192,7 +194,7 @@ it('a repair that helps for a while climbs as one that does not help', async () 
 it('a human who was asked is asked again only when it comes back', async () => {
   const page = rule('page', { ladder: [{ action: 'Human' }] });
   const events: History['events'] = [ill(100), { at: 5000, conditions: { KernelDeadlock: 'False' } }, ill(9000)];
-  expect(await told([page], events)).toEqual(['page Human 130 NeedsHuman', 'page Human 9030 NeedsHuman']);
+  expect(await jobsOf([page], events)).toEqual(['page Human 130 NeedsHuman', 'page Human 9030 NeedsHuman']);
 });
 
 it('nor while it goes on under another reason, or while nobody can tell whether it does', async () => {
@@ -203,7 +205,7 @@ it('nor while it goes on under another reason, or while nobody can tell whether 
     { at: 400, detectors: 'Silent' },
     { at: 3000, detectors: 'Alive' },
   ];
-  expect(await told([page], events)).toEqual(['page Human 130 NeedsHuman']);
+  expect(await jobsOf([page], events)).toEqual(['page Human 130 NeedsHuman']);
 });
 
 it('20: the agent acts, its answer is lost, the controller restarts: one reboot, proved by its boot ID', async () => {
@@ -213,13 +215,13 @@ it('20: the agent acts, its answer is lost, the controller restarts: one reboot,
     { at: 150, controller: 'Restarts' },
     { at: 200, acted: 'Succeeded' },
   ];
-  expect(await told([hung], events)).toEqual(['hung Reboot 130 Succeeded']);
+  expect(await jobsOf([hung], events)).toEqual(['hung Reboot 130 Succeeded']);
 });
 
 it('21: a drain that was cancelled is no success, and counts as an attempt', async () => {
   const ladder = rule('hung', { ladder: LADDER });
   const events: History['events'] = [ill(100), { at: 150, acted: 'Cancelled' }];
-  expect(await told([ladder], events, { untilSeconds: 200 })).toEqual(['hung MigratePods 130 Failed', 'hung Reboot 180 Open']);
+  expect(await jobsOf([ladder], events, { untilSeconds: 200 })).toEqual(['hung MigratePods 130 Failed', 'hung Reboot 180 Open']);
 });
 
 describe('22: two rules that match one machine', () => {
@@ -232,15 +234,15 @@ describe('22: two rules that match one machine', () => {
     });
   const both: History['events'] = [{ at: 100, conditions: { KernelDeadlock: 'True', KubeletUnhealthy: 'True' } }];
   it('never act at once: the stronger action goes first', async () => {
-    expect(await told([kubelet({}), hung], both, { untilSeconds: 400 })).toEqual(['hung Reboot 130 Open']);
+    expect(await jobsOf([kubelet({}), hung], both, { untilSeconds: 400 })).toEqual(['hung Reboot 130 Open']);
   });
   it('go by priority before strength', async () => {
-    expect(await told([hung, kubelet({ priority: 1 })], both, { untilSeconds: 400 })).toEqual(['kubelet RestartComponent 130 Open']);
+    expect(await jobsOf([hung, kubelet({ priority: 1 })], both, { untilSeconds: 400 })).toEqual(['kubelet RestartComponent 130 Open']);
   });
 });
 
 it('23: a node that recovers before its time fires nothing', async () => {
-  expect(await told([hung], [ill(100), { at: 129, conditions: { KernelDeadlock: 'False' } }])).toEqual([]);
+  expect(await jobsOf([hung], [ill(100), { at: 129, conditions: { KernelDeadlock: 'False' } }])).toEqual([]);
 });
 
 it.each([-3600, 3600])(
@@ -253,13 +255,13 @@ it.each([-3600, 3600])(
       { at: 141, acted: 'Succeeded' },
       { at: 200, clockSkewSeconds: -clockSkewSeconds },
     ];
-    const { told: jobs } = await run([hung], events);
+    const { jobs } = await run([hung], events);
     expect(jobs.map(({ at, ends, endsAt }) => [at, ends, endsAt])).toEqual([[130, 'Succeeded', 500]]);
   },
 );
 
 it('an event from a node that was replaced under the same name is about another node', async () => {
-  const { told: jobs, last } = await run([hung], [{ at: 50, nodeReplaced: true }, ill(100)]);
+  const { jobs, last } = await run([hung], [{ at: 50, nodeReplaced: true }, ill(100)]);
   expect(jobs).toEqual([]);
   expect(last.flatMap((each) => each.missing)[0]).toContain('replaced under the same name');
 });
@@ -267,7 +269,7 @@ it('an event from a node that was replaced under the same name is about another 
 it('a rule in Shadow says what it would have done, once', async () => {
   const shadow = rule('hung', { mode: 'Shadow', ladder: LADDER });
   const found = await replay([shadow], history([{ at: 0, conditions: well }, ill(100)]), { mode: 'AsWritten' });
-  expect(found.told.map(({ action, at, ends }) => [action, at, ends])).toEqual([['MigratePods', 130, 'Shadow']]);
+  expect(found.jobs.map(({ action, at, ends }) => [action, at, ends])).toEqual([['MigratePods', 130, 'Shadow']]);
 });
 
 it('says why it fired or did not, fact by fact', async () => {

@@ -12,8 +12,8 @@ const kubelet = rule('kubelet', {
   healedWhen: { condition: 'KubeletUnhealthy', is: 'False', forSeconds: 300 },
 });
 const well = { KernelDeadlock: 'False', ReadonlyFilesystem: 'False', KubeletUnhealthy: 'False' } as const;
-const told = async (rules: Parameters<typeof replay>[0], events: History['events'], rest: Partial<History> = {}) =>
-  (await replay(rules, history([{ at: 0, conditions: well }, ...events], rest))).told.map(({ at, action, ends, endsAt }) =>
+const jobsOf = async (rules: Parameters<typeof replay>[0], events: History['events'], rest: Partial<History> = {}) =>
+  (await replay(rules, history([{ at: 0, conditions: well }, ...events], rest))).jobs.map(({ at, action, ends, endsAt }) =>
     [action, at, ends, endsAt].filter((each) => each !== undefined).join(' '),
   );
 
@@ -24,8 +24,8 @@ describe('log conditions latch True until the detector restarts', () => {
       { at: 140, acted: 'Succeeded', note: 'the agent says it rebooted' },
       { at: 150, detectors: 'Restarted', note: 'and that was only the detector' },
     ];
-    expect(await told([hung], events, { untilSeconds: 2000 })).toEqual(['Reboot 130 Failed 730']);
-    expect(await told([hung], [...events, { at: 160, boot: true, detectors: 'Restarted' }])).toEqual(['Reboot 130 Succeeded 460']);
+    expect(await jobsOf([hung], events, { untilSeconds: 2000 })).toEqual(['Reboot 130 Failed 730']);
+    expect(await jobsOf([hung], [...events, { at: 160, boot: true, detectors: 'Restarted' }])).toEqual(['Reboot 130 Succeeded 460']);
   });
 });
 
@@ -36,7 +36,7 @@ describe('a restart of the detector resets everything to False', () => {
       { at: 130, detectors: 'Restarted' },
       { at: 135, conditions: { KubeletUnhealthy: 'True' } },
     ];
-    expect(await told([kubelet], events, { untilSeconds: 200 })).toEqual(['RestartComponent 165 Open']);
+    expect(await jobsOf([kubelet], events, { untilSeconds: 200 })).toEqual(['RestartComponent 165 Open']);
   });
 
   it('which is no recovery: the hold-down begins with the next heartbeat after it', async () => {
@@ -45,7 +45,7 @@ describe('a restart of the detector resets everything to False', () => {
       { at: 170, acted: 'Succeeded' },
       { at: 200, detectors: 'Restarted' },
     ];
-    const [job] = await told([kubelet], events, { untilSeconds: 1000 });
+    const [job] = await jobsOf([kubelet], events, { untilSeconds: 1000 });
     expect(job).toBe('RestartComponent 160 Succeeded 560');
   });
 });
@@ -53,12 +53,12 @@ describe('a restart of the detector resets everything to False', () => {
 describe("a transition carries the log line's time, by the node's clock", () => {
   it('so an old one does not make the wait shorter', async () => {
     const event = { at: 400, conditions: { KernelDeadlock: { status: 'True' as const, transitionAt: 100 } } };
-    expect(await told([hung], [event], { untilSeconds: 500 })).toEqual(['Reboot 430 Open']);
+    expect(await jobsOf([hung], [event], { untilSeconds: 500 })).toEqual(['Reboot 430 Open']);
   });
 
   it('nor one of the future', async () => {
     const event = { at: 400, conditions: { KernelDeadlock: { status: 'True' as const, transitionAt: 9000 } } };
-    expect(await told([hung], [event], { untilSeconds: 500 })).toEqual(['Reboot 430 Open']);
+    expect(await jobsOf([hung], [event], { untilSeconds: 500 })).toEqual(['Reboot 430 Open']);
   });
 
   it.each([-3600, 3600])('nor a clock that is %i seconds off', async (clockSkewSeconds) => {
@@ -66,7 +66,7 @@ describe("a transition carries the log line's time, by the node's clock", () => 
       { at: 10, clockSkewSeconds },
       { at: 400, conditions: { KernelDeadlock: 'True' } },
     ];
-    expect(await told([hung], events, { untilSeconds: 500 })).toEqual(['Reboot 430 Open']);
+    expect(await jobsOf([hung], events, { untilSeconds: 500 })).toEqual(['Reboot 430 Open']);
   });
 });
 
@@ -77,8 +77,8 @@ describe('a dead detector leaves stale conditions behind', () => {
       { at: 100, conditions: { KernelDeadlock: 'True' } },
       { at: 110, detectors: 'Silent' },
     ];
-    expect(await told([slow], dead, { untilSeconds: 7200 })).toEqual([]);
-    expect(await told([slow], dead.slice(0, 1), { untilSeconds: 1001 })).toEqual(['Reboot 1000 Open']);
+    expect(await jobsOf([slow], dead, { untilSeconds: 7200 })).toEqual([]);
+    expect(await jobsOf([slow], dead.slice(0, 1), { untilSeconds: 1001 })).toEqual(['Reboot 1000 Open']);
   });
 
   it('and a rule that asks for Unknown by name hears of it', async () => {
@@ -88,7 +88,7 @@ describe('a dead detector leaves stale conditions behind', () => {
       healedWhen: { condition: 'Ready', is: 'True', forSeconds: 60 },
     });
     // 40 s until its Lease is stale, and the 120 s of the rule.
-    expect(await told([notReady], [{ at: 100, kubelet: 'Silent' }], { untilSeconds: 300 })).toEqual(['Reboot 260.001 Open']);
+    expect(await jobsOf([notReady], [{ at: 100, kubelet: 'Silent' }], { untilSeconds: 300 })).toEqual(['Reboot 260.001 Open']);
   });
 
   it('nor prove that anything was healed', async () => {
@@ -98,7 +98,7 @@ describe('a dead detector leaves stale conditions behind', () => {
       { at: 162, detectors: 'Silent' },
       { at: 163, acted: 'Succeeded' },
     ];
-    expect(await told([kubelet], events, { untilSeconds: 3000 })).toEqual(['RestartComponent 160 Failed 760']);
+    expect(await jobsOf([kubelet], events, { untilSeconds: 3000 })).toEqual(['RestartComponent 160 Failed 760']);
   });
 });
 
@@ -117,8 +117,8 @@ describe('Events are lossy', () => {
     ]);
 
   it('so how often is counted from what the controller saw of the condition', async () => {
-    expect(await told([flapping], rises(100, 400, 700), { untilSeconds: 800 })).toEqual(['Reboot 700 Open']);
-    expect(await told([flapping], rises(100, 400, 1301), { untilSeconds: 1400 })).toEqual([]);
+    expect(await jobsOf([flapping], rises(100, 400, 700), { untilSeconds: 800 })).toEqual(['Reboot 700 Open']);
+    expect(await jobsOf([flapping], rises(100, 400, 1301), { untilSeconds: 1400 })).toEqual([]);
   });
 
   it('and a detector that falls silent and speaks again has seen nothing new', async () => {
@@ -131,13 +131,13 @@ describe('Events are lossy', () => {
       { at: 110, detectors: 'Silent' },
       { at: 2000, detectors: 'Alive' },
     ];
-    expect(await told([rule('often', often)], silent, { untilSeconds: 3000 })).toEqual([]);
+    expect(await jobsOf([rule('often', often)], silent, { untilSeconds: 3000 })).toEqual([]);
   });
 
   it('over restarts of the controller', async () => {
     const [a, b, c] = [rises(100), rises(400), rises(700)];
     const restart: History['events'] = [{ at: 500, controller: 'Restarts' }];
-    expect(await told([flapping], [...a, ...b, ...restart, ...c], { untilSeconds: 800 })).toEqual(['Reboot 700 Open']);
+    expect(await jobsOf([flapping], [...a, ...b, ...restart, ...c], { untilSeconds: 800 })).toEqual(['Reboot 700 Open']);
   });
 
   it('and an old log line that a restarted detector reads again is no new rise', async () => {
@@ -147,7 +147,9 @@ describe('Events are lossy', () => {
       { at: at + 1, conditions: once },
     ];
     expect(
-      await told([flapping], [{ at: 100, conditions: once }, ...replayed(200), ...replayed(300), ...replayed(400)], { untilSeconds: 500 }),
+      await jobsOf([flapping], [{ at: 100, conditions: once }, ...replayed(200), ...replayed(300), ...replayed(400)], {
+        untilSeconds: 500,
+      }),
     ).toEqual([]);
   });
 });
@@ -158,14 +160,14 @@ describe('polarity', () => {
     healedWhen: { condition: 'KernelReady', is: 'True', forSeconds: 60 },
   });
   it('is part of the fact: KernelReady is bad when False', async () => {
-    expect(await told([ready], [{ at: 10, conditions: { KernelReady: 'True' } }], { untilSeconds: 300 })).toEqual([]);
-    expect(await told([ready], [{ at: 10, conditions: { KernelReady: 'False' } }], { untilSeconds: 300 })).toEqual(['Reboot 40 Open']);
+    expect(await jobsOf([ready], [{ at: 10, conditions: { KernelReady: 'True' } }], { untilSeconds: 300 })).toEqual([]);
+    expect(await jobsOf([ready], [{ at: 10, conditions: { KernelReady: 'False' } }], { untilSeconds: 300 })).toEqual(['Reboot 40 Open']);
   });
 });
 
 it('a condition that is not there fires nothing, and says why', async () => {
-  const { told, last } = await replay([rule('r', { when: { all: [bad('Absent')] } })], history([{ at: 0, conditions: well }]));
-  expect(told).toEqual([]);
+  const { jobs, last } = await replay([rule('r', { when: { all: [bad('Absent')] } })], history([{ at: 0, conditions: well }]));
+  expect(jobs).toEqual([]);
   expect(last[0]).toMatchObject({
     truth: 'Unknown',
     missing: ['condition.Absent.status is "True"; found unknown: Node node-1 has no condition Absent'],

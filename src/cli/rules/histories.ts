@@ -71,9 +71,9 @@ function readHistory(root: string, path: string): History | string[] {
   return history ?? errors.map(validationErrorText);
 }
 
-function toldOf({ told, last }: Replay): string[] {
-  if (told.length > 0)
-    return told.map(
+function toldOf({ jobs, last }: Replay): string[] {
+  if (jobs.length > 0)
+    return jobs.map(
       ({ action, at, ends, endsAt, ending }) =>
         `${at} s ${action} → ${ends}${endsAt === undefined ? '' : ` at ${endsAt} s`}${ending === '' ? '' : `: ${ending}`}`,
     );

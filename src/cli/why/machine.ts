@@ -24,7 +24,7 @@ import { appliesTo } from '../../rules/index.ts';
 import { ownerUID } from '../../rules/job.ts';
 import { nextRung, replacementsBefore } from '../../rules/ladder.ts';
 import { validationErrorText } from '../../rules/validation-error.ts';
-import { lookAt } from '../../rules/pass.ts';
+import { runPass } from '../../rules/pass.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type PeerFacts, type Snapshot } from '../../rules/snapshot.ts';
 import { drainLines, drainActions } from './drain.ts';
@@ -183,7 +183,7 @@ export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
 async function rulesOf({ machine, rules, jobs, jobsOfSet, nowMs }: MachineInput, snapshot: Snapshot): Promise<WhyRule[]> {
   const book = openRulebook(rules);
   const names = [...book.index.rules.keys()];
-  const pass = await lookAt({ index: book.index, names, snapshot, observations: machine.status?.observations ?? [] });
+  const pass = await runPass({ index: book.index, names, snapshot, observations: machine.status?.observations ?? [] });
   const outcomes = new Map(pass.outcomes.map((outcome) => [outcome.rule.name, outcome]));
   const found = rules.map((rule): WhyRule => {
     const { name } = rule.metadata;

@@ -9,7 +9,7 @@ import type { Truth } from '../../rules/evaluate.ts';
 import { diagnosisOf } from '../../rules/job.ts';
 import { DEFAULT_FORGET_AFTER_SECONDS } from '../../api/node-remedier/values.ts';
 import { nextRung } from '../../rules/ladder.ts';
-import { lookAt, type RuleOutcome } from '../../rules/pass.ts';
+import { runPass, type RuleOutcome } from '../../rules/pass.ts';
 import type { Snapshot } from '../../rules/snapshot.ts';
 import type { RemedyCache } from '../remedy/remedy-cache.ts';
 
@@ -125,7 +125,7 @@ const createdMs = (job: Stored<RemedyOperationJob>): number => Date.parse(job.me
 async function look(remedyCache: RemedyCache, job: Stored<RemedyOperationJob>, snapshot: Snapshot): Promise<RuleOutcome | undefined> {
   const { index } = remedyCache.rulebook();
   const observations = snapshot.machine.status?.observations ?? [];
-  const { outcomes } = await lookAt({ index, names: [job.spec.rule], snapshot, observations });
+  const { outcomes } = await runPass({ index, names: [job.spec.rule], snapshot, observations });
   return outcomes[0];
 }
 

@@ -4,7 +4,7 @@ import type { PeerScope } from '../../api/facts.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { rulesReading, type RuleIndex } from '../../rules/index.ts';
-import { lookAt, type RuleOutcome } from '../../rules/pass.ts';
+import { runPass, type RuleOutcome } from '../../rules/pass.ts';
 import { changes, type Snapshot } from '../../rules/snapshot.ts';
 import { acted, named } from './decide.ts';
 import type { RemedyCache } from './remedy-cache.ts';
@@ -58,7 +58,7 @@ export async function observe(remedyCache: RemedyCache, machine: Stored<Machine>
   // Whoever competes for the machine is judged together.
   for (const [name, { matches }] of before?.rules ?? []) if (matches) names.add(name);
   for (const name of [...named(machine), ...acted(jobs)]) names.add(name);
-  const pass = await lookAt({ index, names: [...names], snapshot, observations });
+  const pass = await runPass({ index, names: [...names], snapshot, observations });
   // While an operation holds the machine its clocks stand still; what they show is dropped when it ends.
   return { machine, snapshot, index, jobs, pass: snapshot.hold.held ? { ...pass, observations, changed: false } : pass };
 }
