@@ -57,83 +57,92 @@ const isErased = ({ type }: SyntaxNode): boolean =>
 export function mutantsOf(path: string, source: string): Mutant[] {
   const { program, errors } = parseSync(path, source);
   if (errors.length > 0) throw new Error(`${path} does not parse: ${errors[0]?.message ?? ''}`);
+  return mutantsBelow(program as unknown as SyntaxNode, undefined, false, source)
+    .filter(({ start, end, replacement }) => source.slice(start, end) !== replacement)
+    .toSorted((a, b) => a.start - b.start || (a.replacement < b.replacement ? -1 : 1));
+}
+
+/** `isTried`: within a `try` of the same function. */
+function mutantsBelow(node: SyntaxNode, parent: SyntaxNode | undefined, isTried: boolean, source: string): Mutant[] {
+  if (isErased(node)) return [];
+  // Outside of a `try`, a promise is returned with and without an `await` alike.
+  const isReturned = parent?.type === 'ReturnStatement' || (parent?.type === 'ArrowFunctionExpression' && parent['body'] === node);
+  const own = node.type === 'AwaitExpression' && isReturned && !isTried ? [] : mutantsOfNode(node, source);
+  const tried = node.type === 'TryStatement' || (isTried && !FUNCTIONS.includes(node.type));
+  const children = Object.entries(node)
+    .filter(([field]) => field !== 'typeAnnotation' && field !== 'typeArguments' && field !== 'returnType')
+    .flatMap(([, value]) => (Array.isArray(value) ? value : [value]))
+    .filter(isNode);
+  return [...own, ...children.flatMap((child) => mutantsBelow(child, node, tried, source))];
+}
+
+const mutant = ({ start, end }: { start: number; end: number }, replacement: string, operator: string): Mutant => ({
+  start,
+  end,
+  replacement,
+  operator,
+});
+
+/** Mutants of one node, without those below it. */
+function mutantsOfNode(node: SyntaxNode, source: string): Mutant[] {
+  const { operator, test, argument, expression } = node;
+  const text = (each: SyntaxNode): string => source.slice(each.start, each.end);
+  switch (node.type) {
+    case 'BinaryExpression':
+    case 'LogicalExpression':
+      return ofOperator(node, source);
+    case 'IfStatement':
+    case 'ConditionalExpression':
+      return isNode(test) ? [mutant(test, 'true', 'condition → true'), mutant(test, 'false', 'condition → false')] : [];
+    case 'UnaryExpression':
+      return operator === '!' && isNode(argument) ? [mutant(node, text(argument), '! dropped')] : [];
+    case 'AwaitExpression':
+      return isNode(argument) ? [mutant(node, `(${text(argument)})`, 'await dropped')] : [];
+    case 'ExpressionStatement':
+      return isNode(expression) && DROPPED.includes(expression.type) ? [mutant(node, ';', 'statement dropped')] : [];
+    case 'Literal':
+      if (typeof node['value'] === 'boolean') return [mutant(node, String(!node['value']), `${String(node['value'])} flipped`)];
+      return node['value'] === 0 || node['value'] === 1 ? [mutant(node, node['value'] === 0 ? '1' : '0', 'number flipped')] : [];
+    case 'CallExpression':
+      return ofCall(node, source);
+    default:
+      return [];
+  }
+}
+
+/** Statements that do something. */
+const DROPPED = ['CallExpression', 'AwaitExpression', 'AssignmentExpression', 'UpdateExpression'];
+
+function ofOperator(node: SyntaxNode, source: string): Mutant[] {
+  const { left, right, operator } = node;
+  if (!isNode(left) || !isNode(right) || typeof operator !== 'string') return [];
   const found: Mutant[] = [];
-  const text = (node: SyntaxNode): string => source.slice(node.start, node.end);
-  const add = (node: { start: number; end: number }, replacement: string, operator: string): void => {
-    if (source.slice(node.start, node.end) !== replacement) found.push({ start: node.start, end: node.end, replacement, operator });
-  };
-
-  /** `isTried`: within a `try` of the same function. */
-  function visit(node: SyntaxNode, parent: SyntaxNode | undefined, isTried: boolean): void {
-    if (isErased(node)) return;
-    // Outside of a `try`, a promise is returned with and without an `await` alike.
-    const isReturned = parent?.type === 'ReturnStatement' || (parent?.type === 'ArrowFunctionExpression' && parent['body'] === node);
-    if (!(node.type === 'AwaitExpression' && isReturned && !isTried)) mutate(node);
-    const tried = node.type === 'TryStatement' || (isTried && !FUNCTIONS.includes(node.type));
-    for (const [field, value] of Object.entries(node)) {
-      if (field === 'typeAnnotation' || field === 'typeArguments' || field === 'returnType') continue;
-      for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) visit(child, node, tried);
-    }
+  // Text that is joined is a message.
+  const isText = [left, right].some(
+    (side) => side.type === 'TemplateLiteral' || (side.type === 'Literal' && typeof side['value'] === 'string'),
+  );
+  const other = SWAPPED[operator];
+  if (other !== undefined && !(isText && operator === '+')) {
+    const start = source.indexOf(operator, left.end);
+    found.push(mutant({ start, end: start + operator.length }, other, `${operator} → ${other}`));
   }
+  // Behind an index the type wants `?? ''` where nothing is ever missing.
+  if (operator === '??' && source.slice(right.start, right.end) !== "''")
+    found.push(mutant(node, source.slice(left.start, left.end), '?? dropped'));
+  return found;
+}
 
-  function mutate(node: SyntaxNode): void {
-    const { left, right, operator, test, argument, callee, expression } = node;
-    switch (node.type) {
-      case 'BinaryExpression':
-      case 'LogicalExpression': {
-        if (!isNode(left) || !isNode(right) || typeof operator !== 'string') return;
-        // Text that is joined is a message.
-        const isText = [left, right].some(
-          (side) => side.type === 'TemplateLiteral' || (side.type === 'Literal' && typeof side['value'] === 'string'),
-        );
-        const other = SWAPPED[operator];
-        if (other !== undefined && !(isText && operator === '+')) {
-          const at = source.indexOf(operator, left.end);
-          add({ start: at, end: at + operator.length }, other, `${operator} → ${other}`);
-        }
-        // Behind an index the type wants `?? ''` where nothing is ever missing.
-        if (operator === '??' && text(right) !== "''") add(node, text(left), '?? dropped');
-        return;
-      }
-      case 'IfStatement':
-      case 'ConditionalExpression':
-        if (!isNode(test)) return;
-        add(test, 'true', 'condition → true');
-        add(test, 'false', 'condition → false');
-        return;
-      case 'UnaryExpression':
-        if (operator === '!' && isNode(argument)) add(node, text(argument), '! dropped');
-        return;
-      case 'AwaitExpression':
-        if (isNode(argument)) add(node, `(${text(argument)})`, 'await dropped');
-        return;
-      case 'ExpressionStatement':
-        if (
-          isNode(expression) &&
-          ['CallExpression', 'AwaitExpression', 'AssignmentExpression', 'UpdateExpression'].includes(expression.type)
-        )
-          add(node, ';', 'statement dropped');
-        return;
-      case 'Literal':
-        if (typeof node['value'] === 'boolean') add(node, String(!node['value']), `${String(node['value'])} flipped`);
-        else if (node['value'] === 0 || node['value'] === 1) add(node, node['value'] === 0 ? '1' : '0', 'number flipped');
-        return;
-      case 'CallExpression': {
-        if (!isNode(callee) || callee.type !== 'MemberExpression') return;
-        const { property, object } = callee;
-        if (!isNode(property) || !isNode(object)) return;
-        const name = text(property);
-        const other = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined;
-        if (other !== undefined) add(property, other, `${name} → ${other}`);
-        if (name === 'filter') add({ start: object.end, end: node.end }, '', 'filter dropped');
-        return;
-      }
-      default:
-    }
-  }
-
-  visit(program as unknown as SyntaxNode, undefined, false);
-  return found.toSorted((a, b) => a.start - b.start || (a.replacement < b.replacement ? -1 : 1));
+function ofCall(node: SyntaxNode, source: string): Mutant[] {
+  const { callee } = node;
+  if (!isNode(callee) || callee.type !== 'MemberExpression') return [];
+  const { property, object } = callee;
+  if (!isNode(property) || !isNode(object)) return [];
+  const name = source.slice(property.start, property.end);
+  const other = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined;
+  return [
+    ...(other === undefined ? [] : [mutant(property, other, `${name} → ${other}`)]),
+    ...(name === 'filter' ? [mutant({ start: object.end, end: node.end }, '', 'filter dropped')] : []),
+  ];
 }
 
 export function applied(source: string, { start, end, replacement }: Mutant): string {

@@ -1,16 +1,4 @@
-/**
- * Random mutants of the sources, each against the tests of its folder. Seeded: the same seed and tree give the same mutants.
- *
- *   node tools/mutate.ts src/sync/git                    30 mutants of what lies in this folder
- *   node tools/mutate.ts src/agent --seed 7 --count 60
- *   node tools/mutate.ts src/agent/generation/tar.ts --all          every mutant of one file
- *   node tools/mutate.ts src/agent/generation/tar.ts --all --quick  against the quick tests alone: it says too little, in a tenth of the time
- *   node tools/mutate.ts src/defender --tests src/controllers/machine    with the tests of other folders too
- *
- * Works on a copy of the tree. A mutant meets the quick tests that import its file first, and only if it survives them the others. Prints each
- * survivor with its line. A mutant whose tests do not end in three times what they took unchanged counts as killed, and is said. Exit code 0 when at least
- * `--least` (default 0) of 100 were killed, else 1.
- */
+/** Random mutants of the sources, each against the tests of its folder; `--help` prints how to use it. */
 import { execFileSync, spawn } from 'node:child_process';
 import {
   cpSync,
@@ -33,6 +21,29 @@ import { applied, mutantsOf, type Mutant } from './mutants.ts';
 import { stagesOf } from './test-stages.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+
+const HELP = `usage: node tools/mutate.ts <folder or file> [options]
+
+Changes the sources of a folder, one small change (mutant) at a time, and runs the tests of that folder against each. Prints each mutant
+that survives, with its line: no test notices that change. Works on a copy of the tree.
+
+  --seed N         which mutants are chosen (default 1): the same seed and tree give the same mutants
+  --count N        how many (default 30)
+  --all            every mutant, instead of --count
+  --quick          only the quick tests: a tenth of the time, and more mutants survive than with all tests
+  --tests FOLDER   with the tests of this folder too; may be given several times
+  --least N        exit code 1 where fewer than N of 100 were killed (default 0)
+  --help           this text
+
+A mutant meets the quick tests that import its file first, and the others only if it survives them. A mutant whose tests do not end within
+three times what they took unchanged counts as killed, and is marked "killed (time)". Exit code 2: nothing was tried.
+
+examples
+  node tools/mutate.ts src/sync/git
+  node tools/mutate.ts src/agent --seed 7 --count 60
+  node tools/mutate.ts src/agent/generation/tar.ts --all --quick
+  node tools/mutate.ts src/defender --tests src/controllers/machine
+`;
 
 interface Placed {
   readonly file: string;
@@ -164,11 +175,17 @@ async function main(): Promise<number> {
       all: { type: 'boolean', default: false },
       quick: { type: 'boolean', default: false },
       tests: { type: 'string', multiple: true, default: [] },
+      help: { type: 'boolean', default: false },
     },
   });
+  if (values.help) {
+    process.stdout.write(HELP);
+    return 0;
+  }
   const begun = performance.now();
   const [target] = positionals;
-  if (target === undefined || positionals.length > 1) throw new Error('name one folder or file: node tools/mutate.ts src/sync/git');
+  if (target === undefined || positionals.length > 1)
+    throw new Error('name one folder or file: node tools/mutate.ts src/sync/git; --help prints all options');
   const within = relative(root, resolve(target));
   if (!existsSync(join(root, within))) throw new Error(`${target} is not there`);
   const files = trackedFiles();
