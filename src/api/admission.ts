@@ -20,7 +20,7 @@ export interface Requester extends MachineKey {
   kind: 'Bootstrap' | 'Certificate' | 'Token';
 }
 
-/** undefined: by its form the name is nobody's of a Machine. */
+/** undefined: by its form the name belongs to no Machine. */
 export function requesterOf(username: string): Requester | undefined {
   const requester = formOf(username);
   return requester !== undefined && isLabel(requester.namespace) && isSubdomain(requester.name) ? requester : undefined;

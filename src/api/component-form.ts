@@ -94,7 +94,7 @@ const COMPONENT: Shape = {
 
 /**
  * The text that is signed, of a MachineComponent's spec; its own signatures are left out. A field that is not known here is an error and not left
- * out: it may say something that anyone who obeys the text would not do. Errors: `FormUnknown` with the field's path.
+ * out: a program that obeys the text alone would not do what it asks for. Errors: `FormUnknown` with the field's path.
  */
 export function signedText(spec: unknown): string {
   if (spec === null || typeof spec !== 'object' || Array.isArray(spec)) throw unknown('spec', 'must be an object');

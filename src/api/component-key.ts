@@ -40,7 +40,7 @@ function blobOf(key: KeyObject): Buffer {
 
 const idOf = (blob: Uint8Array): string => `SHA256:${createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')}`;
 
-/** A key a line; empty lines and lines that begin with # say nothing. Errors: `KeysInvalid` with `where` and the line; none at all is one. */
+/** A key a line; empty lines and lines that begin with # are left out. Errors: `KeysInvalid` with `where` and the line; none at all is one. */
 export function parseKeys(text: string, where: string): ComponentKey[] {
   const keys: ComponentKey[] = [];
   for (const [index, raw] of text.split('\n').entries()) {

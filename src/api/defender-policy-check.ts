@@ -1,4 +1,4 @@
-/** What a schema cannot say of a DefenderPolicy. Pure and without a clock: a policy that is fine today is fine for ever. */
+/** What a schema cannot express of a DefenderPolicy. Pure and without a clock: a policy that is fine today is fine for ever. */
 import { messageOf } from './errors.ts';
 import { nextOpen, once, parseSchedule, recurring, type Calendar } from './calendar.ts';
 import type { FieldError } from './kind.ts';
@@ -92,39 +92,39 @@ function twice(path: string, list: readonly Held[], before: readonly Held[] = []
 }
 
 function limitMistakes(limit: Limit, path: string): FieldError[] {
-  const mistakes: FieldError[] = [];
+  const errors: FieldError[] = [];
   const { maxUnavailable, maxConcurrent, maxPerHour, maxPerDay, minIntervalSeconds } = limit;
   if ([maxUnavailable, maxConcurrent, maxPerHour, maxPerDay, minIntervalSeconds].every((measure) => measure === undefined))
-    mistakes.push({
+    errors.push({
       path,
       message: 'limits nothing; set at least one of maxUnavailable, maxConcurrent, maxPerHour, maxPerDay, minIntervalSeconds',
     });
   if (limit.scope === 'Cluster' && limit.pools !== undefined)
-    mistakes.push({ path: `${path}.pools`, message: 'must not be set for scope "Cluster"' });
+    errors.push({ path: `${path}.pools`, message: 'must not be set for scope "Cluster"' });
   if (limit.conditions !== undefined && limit.scope !== 'Condition')
-    mistakes.push({
+    errors.push({
       path: `${path}.conditions`,
       message: `must not be set for scope "${limit.scope}"; conditions are those of scope "Condition"`,
     });
   if (limit.scope === 'Condition' && limit.classes?.includes('Repair') === false)
-    mistakes.push({
+    errors.push({
       path: `${path}.classes`,
       message: 'must name "Repair" for scope "Condition": only repairs are asked for by a condition',
     });
   if (maxPerHour !== undefined && maxPerDay !== undefined && maxPerHour > maxPerDay)
-    mistakes.push({
+    errors.push({
       path: `${path}.maxPerHour`,
       message: `must not be above maxPerDay (${maxPerDay}), got ${maxPerHour}: it would never be reached`,
     });
-  return mistakes;
+  return errors;
 }
 
-const zoneMistakes = (timeZone: string, path: string): FieldError[] =>
+const zoneErrors = (timeZone: string, path: string): FieldError[] =>
   isTimeZone(timeZone)
     ? []
     : [{ path: `${path}.timeZone`, message: `must be a name of the IANA database, such as "Europe/Berlin" or "UTC", got "${timeZone}"` }];
 
-function scheduleMistakes(schedule: string, path: string, what: string): FieldError[] {
+function scheduleErrors(schedule: string, path: string, what: string): FieldError[] {
   try {
     if (parseSchedule(schedule).nextRun(new Date(REFERENCE_MS)) !== null) return [];
     return [{ path: `${path}.schedule`, message: `${what} never: no day fits "${schedule}"` }];
@@ -135,25 +135,25 @@ function scheduleMistakes(schedule: string, path: string, what: string): FieldEr
 }
 
 const windowMistakes = (window: Window, path: string): FieldError[] => [
-  ...zoneMistakes(window.timeZone, path),
-  ...scheduleMistakes(window.schedule, path, 'opens'),
+  ...zoneErrors(window.timeZone, path),
+  ...scheduleErrors(window.schedule, path, 'opens'),
 ];
 
 function freezeMistakes(freeze: Freeze, path: string): FieldError[] {
   const { from, until, schedule, durationMinutes } = freeze;
-  const mistakes = zoneMistakes(freeze.timeZone, path);
+  const errors = zoneErrors(freeze.timeZone, path);
   const dated = from !== undefined && until !== undefined && schedule === undefined && durationMinutes === undefined;
   const repeated = schedule !== undefined && durationMinutes !== undefined && from === undefined && until === undefined;
-  if (!dated && !repeated) return [...mistakes, { path, message: 'must have either from and until, or schedule and durationMinutes' }];
-  if (repeated) return [...mistakes, ...scheduleMistakes(schedule, path, 'begins')];
-  if (!dated) return mistakes;
+  if (!dated && !repeated) return [...errors, { path, message: 'must have either from and until, or schedule and durationMinutes' }];
+  if (repeated) return [...errors, ...scheduleErrors(schedule, path, 'begins')];
+  if (!dated) return errors;
   for (const [field, text] of [
     ['from', from],
     ['until', until],
   ] as const)
     if (parseWall(text) === undefined)
-      mistakes.push({ path: `${path}.${field}`, message: `must be a day and a time such as "2026-11-11T00:00", got "${text}"` });
-  if (mistakes.length > 0) return mistakes;
+      errors.push({ path: `${path}.${field}`, message: `must be a day and a time such as "2026-11-11T00:00", got "${text}"` });
+  if (errors.length > 0) return errors;
   const span = once({ timeZone: freeze.timeZone, from, until });
   return span.until > span.from ? [] : [{ path: `${path}.until`, message: `must be after from ("${from}"), got "${until}"` }];
 }

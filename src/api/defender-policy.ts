@@ -10,7 +10,7 @@ export const LIMIT_SCOPES = ['Cluster', 'Zone', 'Rack', 'Pool', 'Set', 'Conditio
 export const LIMIT_CLASSES = ['Change', 'Repair', 'Restore', 'Delete'] as const;
 export type LimitClass = (typeof LIMIT_CLASSES)[number];
 
-/** Actions that may be allowed; a Human needs nobody's leave. */
+/** Actions that may be allowed; a Human needs no permission. */
 export const ALLOWABLE_ACTIONS = ACTIONS.filter((action) => action !== 'Human');
 
 const pools = (description: string) =>

@@ -31,11 +31,13 @@ export const Machines = defineKind({
     if (machine.status === undefined) return machine;
     // What its agent wrote, and nothing else: what controllers wrote they compare with what they would write.
     const { agent, components, operation, conditions } = machine.status;
-    const said = conditions?.map((each) => (each.type === 'AgentReady' ? plainTexts(each) : each));
+    const plainConditions = conditions?.map((each) => (each.type === 'AgentReady' ? plainTexts(each) : each));
     const read = { ...(agent && { agent }), ...(components && { components }), ...(operation && { operation }) };
     const plain = plainTexts(read);
-    const same = plain === read && (said === undefined || said.every((each, index) => each === conditions?.[index]));
-    return same ? machine : { ...machine, status: { ...machine.status, ...plain, ...(said && { conditions: said }) } };
+    const same = plain === read && (plainConditions === undefined || plainConditions.every((each, index) => each === conditions?.[index]));
+    return same
+      ? machine
+      : { ...machine, status: { ...machine.status, ...plain, ...(plainConditions && { conditions: plainConditions }) } };
   },
   rules: [
     {

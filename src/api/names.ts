@@ -28,7 +28,7 @@ export const ANNOTATIONS = {
   entryFence: 'kubenode.io/entry-fence',
   /** On a Machine: the reservation that gets no order any more, since another repair takes it over. Its write makes every order of that reservation lose (docs/protocols.md#c9). */
   orderFence: 'kubenode.io/order-fence',
-  /** On a Machine that was imported: a person says that it is off, or wiped, for good, so that its deletion waits for nobody there. */
+  /** On a Machine that was imported: a person confirms that it is off, or wiped, for good, so that its deletion does not wait for its agent. */
   machineIsOff: 'kubenode.io/machine-is-off',
   /** On a MachineSet, `others`: Git leaves `replicas` out; by hand: no Fleet manages it any more (docs/protocols.md#c8e). */
   scaledBy: 'kubenode.io/scaled-by',
@@ -40,7 +40,7 @@ export const ANNOTATIONS = {
 
 /** Conditions of a Machine that one controller writes and another reads. */
 export const MACHINE_CONDITIONS = {
-  /** By the remedy controller: True while an enforced rule is due here, so that nobody puts pods back on a node that is not healed. */
+  /** By the remedy controller: True while an enforced rule is due here, so that no controller puts pods back on a node that is not healed. */
   repairNeeded: 'RepairNeeded',
 } as const;
 

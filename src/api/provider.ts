@@ -33,7 +33,7 @@ export interface Instance {
 /** Errors are CodedErrors with one of PROVIDER_ERRORS as code. */
 export interface InfraProvider {
   readonly name: string;
-  /** Mistakes in `provider.config`, with paths relative to it. */
+  /** Validation errors of `provider.config`, with paths relative to it. */
   validate(config: Record<string, unknown>): { path: string; message: string }[];
   /** The id that `ensure` of this request gives; known before anything is made, so that a bootstrap can name it. */
   providerIDOf(request: InstanceRequest): string;
@@ -56,7 +56,7 @@ export interface InfraProvider {
    */
   stop?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;
   /**
-   * Whoever can do one of the two above can do this: what `reboot` and `stop` are asked for this operation ID from when it resolves on has no
+   * A provider that can do one of the two above can do this: what `reboot` and `stop` are asked for this operation ID from when it resolves on has no
    * effect. An operation is over only after this. Safe to repeat, and of an instance that is gone.
    */
   retire?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;

@@ -1,6 +1,6 @@
 /**
  * How long a repair rule is to have run in Shadow in a cluster before it is enforced there, and how many jobs it may have wanted to make.
- * Said in annotations of the NodeRemedier and not in its spec: another number is not another rule, so that what was counted stays.
+ * Set by annotations of the NodeRemedier and not in its spec: another number is not another rule, so that what was counted stays.
  */
 import type { NodeRemedier } from './node-remedier.ts';
 import type { ObjectMeta } from './wire.ts';
@@ -10,7 +10,7 @@ export const REHEARSAL_ANNOTATIONS = {
   maxJobs: 'kubenode.io/enforce-up-to-would-be-jobs',
 } as const;
 
-/** What holds where a rule does not say. */
+/** What holds where a rule sets nothing. */
 export const REHEARSAL_DEFAULTS = { shadowSeconds: 600, maxJobs: 3 } as const;
 
 export interface RehearsalTerms {
@@ -22,8 +22,8 @@ export interface RehearsalTerms {
 export const leastShadowSeconds = ({ holdsForSeconds }: Pick<NodeRemedier['spec'], 'holdsForSeconds'>): number => 2 * holdsForSeconds;
 
 /**
- * What holds for a rule; its Shadow is never shorter than `leastShadowSeconds`. Throws nothing: what is not a whole number is told by
- * `wrongTerms`, and counts as not said.
+ * What holds for a rule; its Shadow is never shorter than `leastShadowSeconds`. Throws nothing: `wrongTerms` finds what is not a whole number, which
+ * counts as absent.
  */
 export function rehearsalTerms({ metadata: { annotations }, spec }: Pick<NodeRemedier, 'metadata' | 'spec'>): RehearsalTerms {
   const read = (key: keyof RehearsalTerms): number => {
@@ -38,7 +38,7 @@ export function wrongTerms({ annotations }: Pick<ObjectMeta, 'annotations'>): st
   return Object.values(REHEARSAL_ANNOTATIONS).filter((name) => annotations?.[name] !== undefined && !isCount(annotations[name]));
 }
 
-/** The Shadow that a rule asks for where that is too short to see it make a job; undefined where it is long enough, or not said. */
+/** The Shadow that a rule asks for where that is too short to see it make a job; undefined where it is long enough, or absent. */
 export function emptyShadowSeconds({ metadata: { annotations }, spec }: Pick<NodeRemedier, 'metadata' | 'spec'>): number | undefined {
   const text = annotations?.[REHEARSAL_ANNOTATIONS.shadowSeconds];
   if (text === undefined || !isCount(text)) return undefined;

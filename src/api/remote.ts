@@ -43,7 +43,7 @@ export interface RemoteResult {
 }
 
 export interface Remote {
-  /** Runs a script as root. Errors: `REMOTE_ERRORS`. After each of them the script may have run in part or whole, save where it says otherwise. */
+  /** Runs a script as root. Errors: `REMOTE_ERRORS`. After each of them the script may have run in part or whole, save where the code says otherwise. */
   run(target: RemoteTarget, call: RemoteCall, signal: AbortSignal): Promise<RemoteResult>;
   /**
    * The keys that the host shows, which prove nothing until somebody has confirmed one. It ends within a time of its own. Errors: `TargetInvalid`,

@@ -1,4 +1,4 @@
-/** Equality selectors. An empty or absent selector matches nothing: "everything" must be said some other way. */
+/** Equality selectors. An empty or absent selector matches nothing: "everything" must be expressed in another way. */
 export function matchesLabels(selector: Record<string, string> | undefined, labels: Record<string, string> | undefined): boolean {
   const wanted = Object.entries(selector ?? {});
   return wanted.length > 0 && wanted.every(([key, value]) => labels?.[key] === value);

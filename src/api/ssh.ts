@@ -25,22 +25,22 @@ export type SshConfig = Static<typeof sshConfig>;
 
 /** What is wrong with it, with paths relative to it; undefined where nothing is. */
 export function sshConfigMistakes(config: Record<string, unknown>): { path: string; message: string }[] {
-  const mistakes: { path: string; message: string }[] = [];
+  const errors: { path: string; message: string }[] = [];
   const { address, port, user, hostKeys, ...others } = config;
   if (typeof address !== 'string' || address.length > 253 || !new RegExp(HOST).test(address))
-    mistakes.push({ path: 'address', message: 'must be a name or an address' });
+    errors.push({ path: 'address', message: 'must be a name or an address' });
   if (port !== undefined && !(Number.isInteger(port) && Number(port) >= 1 && Number(port) <= 65_535))
-    mistakes.push({ path: 'port', message: 'must be 1 to 65535' });
+    errors.push({ path: 'port', message: 'must be 1 to 65535' });
   if (user !== undefined && (typeof user !== 'string' || user.length > 64 || !new RegExp(USER).test(user)))
-    mistakes.push({ path: 'user', message: 'must be the name of a user' });
+    errors.push({ path: 'user', message: 'must be the name of a user' });
   const areTexts =
     Array.isArray(hostKeys) && hostKeys.length <= 8 && hostKeys.every((each) => typeof each === 'string' && each.length <= 8192);
-  if (hostKeys !== undefined && !areTexts) mistakes.push({ path: 'hostKeys', message: 'must be at most 8 public keys' });
-  for (const path of Object.keys(others)) mistakes.push({ path, message: 'unknown field: address, port, user and hostKeys are known' });
-  return mistakes;
+  if (hostKeys !== undefined && !areTexts) errors.push({ path: 'hostKeys', message: 'must be at most 8 public keys' });
+  for (const path of Object.keys(others)) errors.push({ path, message: 'unknown field: address, port, user and hostKeys are known' });
+  return errors;
 }
 
-/** Only of what has no mistakes. */
+/** Only of what has no validation errors. */
 export function readSshConfig(config: Record<string, unknown> | undefined): SshConfig | undefined {
   return config === undefined || sshConfigMistakes(config).length > 0 ? undefined : (config as SshConfig);
 }

@@ -1,4 +1,4 @@
-/** What a component may say of its unit to systemd. Without the schemas of src/api: this runs on every node. */
+/** What a component may set of its unit in systemd. Without the schemas of src/api: this runs on every node. */
 
 export const SERVICE_TYPES = ['simple', 'exec', 'notify'] as const;
 export const KILL_MODES = ['control-group', 'mixed', 'process'] as const;

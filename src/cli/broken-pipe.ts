@@ -2,8 +2,8 @@
 const BY_SIGPIPE = 141;
 
 /**
- * Ends the process, with no word more, when whoever reads its output has gone. What runs until it is told to stop is told so, and ends as it
- * would by SIGTERM. Other mistakes in writing are thrown. Returns the exit code of a process that its work would end with `code`.
+ * Ends the process, with no word more, when the reader of its output has gone. What runs until a signal stops it gets that signal, and ends as it
+ * would by SIGTERM. Other errors of writing are thrown. Returns the exit code of a process that its work would end with `code`.
  */
 export function endWithPipes(): (code: number) => number {
   let broken = false;

@@ -69,7 +69,7 @@ export async function connect(flags: ConnectionFlags, { onRenewed, through }: Co
   const first = await load(flags.context);
   const reread = rereadTransport({
     first,
-    // Whoever chooses another context later does not mean this process.
+    // A person who chooses another context later does not mean this process.
     load: () => load(first.context),
     make: httpTransport,
     clock,

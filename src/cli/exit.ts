@@ -23,7 +23,7 @@ export function fail(output: Output, error: unknown): number {
   return error instanceof CodedError && error.code === 'Usage' ? EXIT.usage : EXIT.failed;
 }
 
-/** What to do about an answer of an API server, or the want of one, where whoever threw it could not know. */
+/** What to do about an answer of an API server, or the want of one, where the code that threw it could not know. */
 function nextOf(error: unknown): string | undefined {
   if (!(error instanceof CodedError) || error.next !== undefined) return error instanceof CodedError ? error.next : undefined;
   if (['KubeconfigInvalid', 'ConnectionInvalid', 'NoContext'].includes(error.code))

@@ -1,5 +1,5 @@
 /**
- * The kubeconfig that `kubenode start` leaves in the working folder. Nobody names it, and the folder may be a checkout of somebody's pull request:
+ * The kubeconfig that `kubenode start` leaves in the working folder. No flag names it, and the folder may be a checkout of a stranger's pull request:
  * a kubeconfig can name programs that are run, files that are read and servers that get what they hold. So this one may hold only what
  * `kubenode start` writes.
  */

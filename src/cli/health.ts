@@ -32,7 +32,7 @@ export interface Health {
 /** A leader that was deposed, or stopped, has to be gone by then. */
 const TO_END_MS = 60_000;
 const REACH_MS = 3000;
-/** Many, since a probe that finds no place restarts this process; silent ones are ended soon. */
+/** Many, since a probe that finds no place restarts this process; those that send nothing are ended soon. */
 const MAX_CONNECTIONS = 1024;
 /** How long an answer of the API server counts. */
 const REACHED_MS = 5000;

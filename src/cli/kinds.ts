@@ -9,11 +9,11 @@ import { troubleWithKinds } from '../kube/served.ts';
 export interface KindsGateOptions {
   client: Client;
   kinds: readonly Resource[];
-  /** What mends kinds that are absent. */
+  /** The command that installs kinds that are absent. */
   install: string;
   clock: Clock;
   log: Log;
-  /** Told why nothing is done; undefined when it is again. */
+  /** Called with the reason why nothing is done; undefined when work goes on again. */
   onTrouble?: (why: string | undefined) => void;
 }
 
@@ -35,12 +35,12 @@ const SLACK_MS = 2000;
  * when the server ends the watches of the changed kind, about a second later.
  */
 export function kindsGate({ client, kinds, install, clock, log, onTrouble }: KindsGateOptions): KindsGate {
-  let said: string | undefined;
+  let reported: string | undefined;
   let onEarlyEnd: () => void = () => undefined;
 
-  function tell(why: string | undefined, next?: string): void {
-    if (why === said) return;
-    said = why;
+  function report(why: string | undefined, next?: string): void {
+    if (why === reported) return;
+    reported = why;
     onTrouble?.(why);
     if (why === undefined) log.info({}, 'the server has the kinds that are wanted');
     else log.warn(next === undefined ? {} : { next }, why);
@@ -50,7 +50,7 @@ export function kindsGate({ client, kinds, install, clock, log, onTrouble }: Kin
   async function look(signal: AbortSignal): Promise<boolean> {
     const trouble = await troubleWithKinds(client, kinds, { signal });
     const next = trouble?.reason === 'KindsAbsent' ? install : 'run a KubeNode that is as new as its kinds';
-    tell(trouble === undefined ? undefined : `${trouble.reason}: ${trouble.message}`, next);
+    report(trouble === undefined ? undefined : `${trouble.reason}: ${trouble.message}`, next);
     return trouble === undefined;
   }
 
@@ -59,7 +59,7 @@ export function kindsGate({ client, kinds, install, clock, log, onTrouble }: Kin
       try {
         if (await look(signal)) return;
       } catch (error) {
-        if (!signal.aborted) tell(messageOf(error), error instanceof CodedError ? error.next : undefined);
+        if (!signal.aborted) report(messageOf(error), error instanceof CodedError ? error.next : undefined);
       }
       await sleep(clock, ceilingMs(AGAIN, tries), signal).catch(() => undefined);
     }
@@ -81,7 +81,7 @@ export function kindsGate({ client, kinds, install, clock, log, onTrouble }: Kin
         while (again && !both.aborted) {
           again = false;
           try {
-            if (!(await look(both))) unfit.abort(new CodedError('KindsUnfit', said ?? ''));
+            if (!(await look(both))) unfit.abort(new CodedError('KindsUnfit', reported ?? ''));
           } catch {
             // The server is away: it is asked again when it is back.
             again = true;

@@ -1,6 +1,6 @@
 import type { Client } from '../kube/client.ts';
 
-/** Whether whoever has this token may read `/metrics`. */
+/** Whether the owner of this token may read `/metrics`. */
 export type MayRead = (token: string, signal: AbortSignal) => Promise<'Granted' | 'Unauthenticated' | 'Forbidden'>;
 
 interface UserInfo {

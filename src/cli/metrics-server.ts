@@ -23,7 +23,7 @@ const MAX_CONNECTIONS = 64;
 const REVIEW_MS = 5000;
 
 /**
- * `/metrics`, in the text format of Prometheus, for whoever may `get` that path by the RBAC of this process' API server; nobody while that is not reached.
+ * `/metrics`, in the text format of Prometheus, for clients that may `get` that path by the RBAC of this process' API server; for none while that is not reached.
  *
  * Errors: `Usage` for an address that is none; `ListenFailed`.
  */

@@ -25,7 +25,7 @@ export async function clientFromKubeconfig(
 
 /**
  * What a cluster's Secret says about reaching it. Everything must stand in it: a Secret that could name programs or files would let
- * whoever writes it run code in the hub. Messages never quote values. Errors: `KubeconfigInvalid`, `CredentialsExpired`.
+ * its author run code in the hub. Messages never quote values. Errors: `KubeconfigInvalid`, `CredentialsExpired`.
  */
 export function inlineConnection(text: string): Connection {
   const config = read(text);

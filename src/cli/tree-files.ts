@@ -1,6 +1,6 @@
 /**
  * Reads files of a working tree as the hub reads a commit: plain files and folders only. A link in the tree would show whatever it points to,
- * such as the environment of the process that reads it, to whoever wrote the tree.
+ * such as the environment of the process that reads it, to the author of the tree.
  *
  * Guarantee: no part of a path below the root is followed through a symbolic link, and nothing but regular files is opened.
  * Nothing is read beyond the bounds that the hub has for a commit.

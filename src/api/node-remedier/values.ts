@@ -30,13 +30,13 @@ export const ACTION_TRAITS: Readonly<Record<Action, ActionTraits>> = {
 /**
  * `action` of an operation of kind Repair. What the agent carries out it reports in `Machine.status.operation`; the rest is carried out by the
  * machine controller, which reports in `Machine.status.repair`, and agents leave it alone. PowerCycle is a Reboot of a node whose agent is
- * silent, by its provider.
+ * stale, by its provider.
  */
 export const AGENT_OPERATIONS = ['CleanDisk', 'RestartComponent', 'Reboot'] as const;
 export const CONTROLLER_OPERATIONS = ['MigratePods', 'Replace', 'PowerCycle'] as const;
 export type RepairOperation = (typeof AGENT_OPERATIONS)[number] | (typeof CONTROLLER_OPERATIONS)[number];
 
-/** What holds where a rung does not say. */
+/** What holds where a rung sets nothing. */
 export const RUNG_DEFAULTS = { attempts: 1, timeoutSeconds: 600, cooldownSeconds: 0 } as const;
 
 interface Argument {

@@ -16,7 +16,7 @@ export interface AgentPackage {
   /** Of the archive's bytes, hexadecimal. */
   sha256: string;
   bytes: number;
-  /** Name of its folder below /opt/kubenode/agent on a node: version and what tells its content apart. */
+  /** Name of its folder below /opt/kubenode/agent on a node: version and a digest of its content. */
   slot: string;
 }
 

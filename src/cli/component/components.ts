@@ -8,7 +8,7 @@ import { render, type RenderOptions } from '../../sync/render/render.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 
 /**
- * Each component and version once. Errors: `RenderIsolation`; `RenderFailed` with every mistake; `ReleaseConflict` for a version that two clusters have otherwise.
+ * Each component and version once. Errors: `RenderIsolation`; `RenderFailed` with every finding; `ReleaseConflict` for a version that two clusters have otherwise.
  */
 export async function fleetComponents(
   files: ReadonlyMap<string, string>,

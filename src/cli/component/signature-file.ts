@@ -13,7 +13,7 @@ export interface Signed {
   by: string[];
   /** Whether this key had signed it already. */
   before: boolean;
-  /** Of its content, whoever signed it before. */
+  /** Of its content, also where another key signed it before. */
   change: 'New' | 'Changed' | 'Known';
 }
 

@@ -20,7 +20,7 @@ export interface FleetRule {
   location: string;
 }
 
-/** A mistake and the clusters it is in. */
+/** A finding and the clusters it is in. */
 export type ClusterFindings = Finding & { clusters: string[] };
 
 export interface FleetRules {
@@ -30,7 +30,7 @@ export interface FleetRules {
   findings: ClusterFindings[];
   /** The wall that it was rendered behind. */
   isolation: Isolation;
-  /** Why types could not be checked; undefined: they were, nobody asked for it, or something else was found first. */
+  /** Why types could not be checked; undefined: they were, no check was asked for, or something else was found first. */
   untyped?: string | undefined;
 }
 
@@ -76,7 +76,7 @@ async function typesOf(files: ReadonlyMap<string, string>, entry: string, isolat
   return await typecheck(files, { entry, signal });
 }
 
-/** One mistake in the text is found in every cluster that it makes objects for. */
+/** One error in the text is a finding in every cluster that it makes objects for. */
 function grouped(findings: readonly Finding[]): ClusterFindings[] {
   const byText = new Map<string, ClusterFindings>();
   for (const finding of findings) {

@@ -1,4 +1,4 @@
-/** Files of a fleet that never run, because nothing imports them: a rule among them repairs nothing, and nobody says so. */
+/** Files of a fleet that never run, because nothing imports them: a rule among them repairs nothing, and no other check reports it. */
 import { posix } from 'node:path';
 import type { Finding } from '../../sync/render/finding.ts';
 import { importedFiles, isCode } from '../../sync/render/imports.ts';

@@ -27,5 +27,5 @@ export function readFleet({ root, entry, include }: FleetFolder): Map<string, st
   return files;
 }
 
-/** What an editor or npm puts beside a fleet and nobody commits. */
+/** What an editor or npm puts beside a fleet, and people do not commit. */
 const isLeftOut = (path: string): boolean => /(^|\/)(node_modules|\.[^/]+)$/.test(path);

@@ -19,13 +19,13 @@ export interface ChildOptions {
 export interface Child {
   readonly name: string;
   readonly pid: number | undefined;
-  /** SIGTERM, and SIGKILL when that is not heard in time. Resolves when it is gone. */
+  /** SIGTERM, and SIGKILL when it has not ended in time. Resolves when it is gone. */
   stop(graceMs?: number): Promise<void>;
 }
 
 /**
  * Keeps one process running: started again with a growing delay when it ends. It has a channel to this process, whose end
- * tells it to stop: no child outlives a killed parent.
+ * ends it: no child outlives a killed parent.
  */
 export function keepRunning(options: ChildOptions): Child {
   let child: ChildProcess | undefined;

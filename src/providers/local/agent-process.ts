@@ -25,7 +25,7 @@ export interface AgentProcess {
 export const markOf = (layout: NodeLayout): string => `KUBENODE_ROOT=${layout.root}`;
 
 /**
- * Starts the agent in a session of its own, so that a Ctrl-C at the terminal is the host's to handle. The IPC channel tells it of the
+ * Starts the agent in a session of its own, so that a Ctrl-C at the terminal is the host's to handle. The IPC channel shows it the
  * host's end, however that comes: agents end with their host.
  */
 export async function startAgent(layout: NodeLayout, command: readonly [string, ...string[]], clock: Clock): Promise<AgentProcess> {
@@ -69,7 +69,7 @@ function environment(layout: NodeLayout): Record<string, string> {
   return { ...Object.fromEntries(passed), PATH: path, KUBENODE_ROOT: layout.root };
 }
 
-/** Between two agents: nobody has it open. */
+/** Between two agents: no process has it open. */
 function rotate(log: string): void {
   const size = statSync(log, { throwIfNoEntry: false })?.size ?? 0;
   if (size > LOG_BYTES) renameSync(log, `${log}.1`);

@@ -71,7 +71,7 @@ function send(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Everything that carries this in its environment, told by the kernel. Linux only: elsewhere nothing is found. */
+/** Every process that carries this in its environment, as the kernel lists them. Linux only: elsewhere nothing is found. */
 export async function processesWith(mark: string): Promise<ProcessIdentity[]> {
   if (process.platform !== 'linux') return [];
   const found: ProcessIdentity[] = [];

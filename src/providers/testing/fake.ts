@@ -1,7 +1,7 @@
 import type { InfraProvider, Instance, InstanceRequest, NodeBootstrap } from '../../api/provider.ts';
 import { providerError } from '../errors.ts';
 
-/** What a fake cloud remembers, whoever asks. */
+/** What a fake cloud remembers, for every caller. */
 export interface FakeInfra {
   readonly instances: Map<string, FakeInstance>;
   readonly buried: Set<string>;
