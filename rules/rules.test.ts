@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { fleetRules, type FleetRules } from '../src/cli/rules/fleet-rules.ts';
 import { runHistories, type HistoryRun } from '../src/cli/rules/histories.ts';
-import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../src/cli/rules/working-tree.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../src/sync/fleet/entry.ts';
 import { childBundle } from '../src/sync/render/testing/child-bundle.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));

@@ -4,12 +4,13 @@ import { ApiError } from '../kube/api-error.ts';
 import type { Output } from './output.ts';
 
 /** Published exit codes; `kubenode help exit-codes` prints them. */
-export const EXIT = { ok: 0, failed: 1, differs: 1, usage: 2, pending: 8 } as const;
+export const EXIT = { ok: 0, failed: 1, differs: 1, usage: 2, refused: 3, pending: 8 } as const;
 
 export const EXIT_CODES = `Exit codes
   0  done; or: nothing differs
   1  failed; or: something differs
   2  the call itself was wrong
+  3  the hub would refuse the commit (kubenode plan)
   8  still pending when the time was over
   141  whoever read the output has gone, as with \`| head\`
 `;

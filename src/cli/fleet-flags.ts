@@ -5,7 +5,7 @@ import { CodedError, isCoded } from '../api/errors.ts';
 import type { Isolation } from '../sync/render/wall.ts';
 import type { Output } from './output.ts';
 import { outputFlag } from './output-flag.ts';
-import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from './rules/working-tree.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../sync/fleet/entry.ts';
 
 export interface FleetFlags {
   entry: string;

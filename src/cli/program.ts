@@ -15,6 +15,7 @@ Look:     kubenode status             fleets, clusters, rollouts
           kubenode why NAME           why a node, repair, rule or rollout is as it is
 Prepare:  kubenode check              what this machine has and what is wanted
           kubenode component sign     sign what nodes run, so that no one else decides it
+          kubenode plan               what a commit would do, before it is merged
           kubenode rules test         what the fleet's repair rules do in recorded histories
 
 Environment: KUBECONFIG, NO_COLOR, CLICOLOR_FORCE, KUBENODE_DEBUG (stack traces)

@@ -14,7 +14,8 @@ import { EXIT } from '../exit.ts';
 import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleet-flags.ts';
 import { table, type Output } from '../output.ts';
 import type { Run } from '../program.ts';
-import { DEFAULT_INCLUDE, readFleet } from '../rules/working-tree.ts';
+import { DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
+import { readFleet } from '../rules/working-tree.ts';
 import { includesPath, replaceTreeFile } from '../tree-files.ts';
 
 interface SignFlags extends FleetFlags {

@@ -11,7 +11,7 @@ import { table, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
 import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/fleet-rules.ts';
 import { runHistories, type HistoryRun } from '../rules/histories.ts';
-import { DEFAULT_INCLUDE } from '../rules/working-tree.ts';
+import { DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
 import type { Run } from '../program.ts';
 
 /** `kubenode rules check|test|facts`. Works on files alone: no server is asked. */

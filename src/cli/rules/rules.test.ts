@@ -10,7 +10,7 @@ import { fleetRules } from './fleet-rules.ts';
 import { runHistories } from './histories.ts';
 import { HUNG_RULE } from './testing.ts';
 import { unusedFiles } from './unused.ts';
-import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from './working-tree.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
 
 const MAIN = `import { fleet } from 'kubenode/constructs';
 import '../rules/hung.ts';

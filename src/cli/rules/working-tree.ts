@@ -12,9 +12,6 @@ export interface FleetFolder {
   include: readonly string[];
 }
 
-export const DEFAULT_ENTRY = 'fleet/main.ts';
-export const DEFAULT_INCLUDE: readonly string[] = ['fleet', 'rules'];
-
 /** Text by path in the repository. Throws FleetNotFound where the entry is not, TreeSymlink and TreeMode as the hub does for a commit. */
 export function readFleet({ root, entry, include }: FleetFolder): Map<string, string> {
   if (treeEntry(root, posix.normalize(entry)) === undefined)

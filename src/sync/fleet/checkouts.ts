@@ -2,21 +2,18 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { Secrets } from '../../api/builtin.ts';
 import { canonical } from '../../api/digest.ts';
-import { CodedError } from '../../api/errors.ts';
 import type { Fleet } from '../../api/fleet.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import type { Clock, Log } from '../../api/ports.ts';
-import type { KubeObject } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import type { StoredUnit } from '../bundles.ts';
 import { syncError } from '../errors.ts';
 import { openSource, parseAllowedSigners, type CommitInfo, type GitSource, type GitSpec } from '../git/index.ts';
-import { findingText, type Finding } from '../render/finding.ts';
-import { isVerdict, RenderError } from '../render/errors.ts';
-import { render } from '../render/render.ts';
-import { strongest, type Isolation } from '../render/wall.ts';
-import { objectKey, validate, type CheckRules, type JudgeObject } from '../render/validate.ts';
+import type { Isolation } from '../render/wall.ts';
+import type { CheckRules, JudgeObject } from '../render/validate.ts';
 import type { Checkout, Checkouts, RenderedCommit } from './checkout.ts';
+import { DEFAULT_INCLUDE } from './entry.ts';
+import { renderTree } from './render-tree.ts';
 
 export interface CheckoutsOptions {
   client: Client;
@@ -40,10 +37,6 @@ export interface OpenCheckouts extends Checkouts {
   unit(fleet: string, commit: string, unit: string, cluster: string, signal: AbortSignal): Promise<StoredUnit>;
   closeAll(): Promise<void>;
 }
-
-const DEFAULT_ENTRY = 'fleet/main.ts';
-const DEFAULT_INCLUDE = ['fleet', 'rules'];
-const SHOWN_FINDINGS = 10;
 
 /** Sources of fleets by name, each opened once for its spec. */
 export function openCheckouts(options: CheckoutsOptions): OpenCheckouts {
@@ -109,40 +102,15 @@ export function openCheckouts(options: CheckoutsOptions): OpenCheckouts {
   return checkouts;
 }
 
-function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, isolation, checkRules, judgeObject }: CheckoutsOptions): Checkout {
+function checkoutOf(source: GitSource, fleet: Fleet, { clock, ...renderer }: CheckoutsOptions): Checkout {
   const { spec } = fleet;
   const firstSeen = new Map<string, number>();
   const signers = spec.signatures === undefined ? undefined : parseAllowedSigners(spec.signatures.allowedSigners);
   let last: { commit: string; rendered: Promise<RenderedCommit> } | undefined;
 
   async function renderNow(commit: string, signal: AbortSignal): Promise<RenderedCommit> {
-    const files = await source.read(commit, { paths: spec.include ?? DEFAULT_INCLUDE }, signal);
-    const entry = spec.entry ?? DEFAULT_ENTRY;
-    try {
-      const rendered = await render(files, {
-        childPath,
-        entry,
-        isolationAtLeast: strongest(spec.isolation ?? isolation, isolation),
-        verify: true,
-        signal,
-      });
-      const validation = validate(rendered, { checkRules, judgeObject });
-      if (!validation.ok) throw refusal(validation.findings);
-      return {
-        isolation: rendered.isolation,
-        ms: rendered.ms,
-        clusters: validation.valid.clusters.map((cluster) => ({
-          name: cluster.name,
-          object: cluster.cluster,
-          units: cluster.units.map((unit) => ({
-            ...unit,
-            origins: unit.objects.map((object: KubeObject) => cluster.locations.get(objectKey(object))),
-          })),
-        })),
-      };
-    } catch (error) {
-      throw error instanceof RenderError ? refusal(error.findings) : error;
-    }
+    const files = await source.read(commit, { paths: spec.include ?? [...DEFAULT_INCLUDE] }, signal);
+    return await renderTree(files, spec, renderer, signal);
   }
 
   return {
@@ -192,15 +160,4 @@ function signing(
   if (refused.length === 1 && refused[0] === head) return AMEND;
   const base = accepted ?? `${refused.at(-1) ?? head}^`;
   return `git rebase --rebase-merges --empty=keep --exec '${AMEND}' ${base}`;
-}
-
-function refusal(findings: readonly Finding[]): Error {
-  const [first] = findings;
-  const lines = findings.slice(0, SHOWN_FINDINGS).map(findingText);
-  if (findings.length > SHOWN_FINDINGS) lines.push(`… and ${findings.length - SHOWN_FINDINGS} more`);
-  const next = findings.find((finding) => finding.next !== undefined)?.next;
-  return new CodedError(first?.code ?? 'InvalidFleet', lines.join('\n'), {
-    verdict: isVerdict(findings),
-    ...(next === undefined ? {} : { next }),
-  });
 }

@@ -27,7 +27,16 @@ export async function observe(client: Client, read: Stored<Fleet>, signal: Abort
   const all = (await client.listAll(Rollouts, { signal })).items.filter((rollout) => rollout.spec.fleet === name);
   const clusters = (await client.listAll(Clusters, { signal })).items;
   const fleet = read.status?.rollout === undefined ? await count(client, read, all, signal) : read;
-  const rollouts = inForce(fleet, all);
+  return viewOf(fleet, all, clusters);
+}
+
+/** `all`: every Rollout there is; those of other Fleets are left out. */
+export function viewOf(fleet: Stored<Fleet>, all: readonly Stored<Rollout>[], clusters: Stored<Cluster>[]): FleetView {
+  const { name } = fleet.metadata;
+  const rollouts = inForce(
+    fleet,
+    all.filter((rollout) => rollout.spec.fleet === name),
+  );
   const recorded = new Map(clusters.map((cluster) => [cluster.metadata.name, cluster.status?.units ?? []]));
   return { fleet, rollouts, clusters, recorded, wanted: wantedWithCommits(name, rollouts, recorded) };
 }

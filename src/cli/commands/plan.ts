@@ -1,0 +1,123 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Option, type Command } from 'commander';
+import { CodedError, messageOf } from '../../api/errors.ts';
+import { ISOLATIONS } from '../../api/fleet.ts';
+import type { Isolation } from '../../sync/render/wall.ts';
+import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
+import { EXIT } from '../exit.ts';
+import { ofCommand, sayIsolation } from '../fleet-flags.ts';
+import { age, type Output } from '../output.ts';
+import { outputFlag } from '../output-flag.ts';
+import type { Snapshot } from '../plan/snapshot.ts';
+import type { Made } from '../plan/make.ts';
+import type { Run } from '../program.ts';
+
+interface Flags extends ConnectionFlags {
+  folder: string;
+  fleet?: string;
+  snapshot?: string;
+  isolation?: Isolation;
+  output?: 'json' | 'markdown';
+}
+
+const DAY_MS = 24 * 3_600_000;
+const RENDER_MS = 300_000;
+
+/** `kubenode plan` and `kubenode snapshot`. Neither writes anything. */
+export function planCommand(program: Command, run: Run): void {
+  connectionFlags(program.command('plan [revision]'))
+    .description(
+      'what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what holds it, what taking it back costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it',
+    )
+    .option('--folder <folder>', 'the fleet repository', '.')
+    .option('--fleet <name>', 'Fleet of the hub (default: the only one)')
+    .option('--snapshot <file>', 'what `kubenode snapshot` printed, in place of a hub')
+    .addOption(
+      new Option('--isolation <wall>', 'weakest wall around the code of the fleet that is accepted (default: the best there is)').choices(
+        ISOLATIONS,
+      ),
+    )
+    .addOption(outputFlag(['json', 'markdown'], 'one JSON object, or a comment for a pull request'))
+    .action((revision: string | undefined, flags: Flags) =>
+      run(async (output) => report(await make(revision, flags, output), flags.output, output)),
+    );
+}
+
+export function snapshotCommand(program: Command, run: Run): void {
+  connectionFlags(program.command('snapshot'))
+    .description('what `kubenode plan --snapshot FILE` needs of a hub, without addresses, credentials and names of objects in cells')
+    .action((flags: ConnectionFlags) =>
+      run(async (output) => {
+        const { snapshotText } = await import('../plan/snapshot.ts');
+        output.print(snapshotText(await ofHub(flags)));
+        return EXIT.ok;
+      }),
+    );
+}
+
+async function make(revision: string | undefined, flags: Flags, output: Output): Promise<Made> {
+  const snapshot = flags.snapshot === undefined ? await ofHub(flags) : await ofFile(flags.snapshot, Date.now(), output);
+  const [{ makePlan }, { bundleFor }, { checkRules }, { judgeObject }] = await Promise.all([
+    import('../plan/make.ts'),
+    import('../bundles.ts'),
+    import('../../rules/check.ts'),
+    import('../object-rules.ts'),
+  ]);
+  const renderer = { childPath: await bundleFor('render'), isolation: flags.isolation ?? 'process', checkRules, judgeObject };
+  const request = { folder: resolve(flags.folder), revision, fleet: flags.fleet };
+  output.say('doing', 'renders what changes, and what is there now');
+  const made = await makePlan(request, snapshot, renderer, AbortSignal.timeout(RENDER_MS)).catch((error: unknown) => {
+    throw ofCommand(error);
+  });
+  if (made.isolation !== undefined) sayIsolation(made.isolation, output);
+  return made;
+}
+
+async function ofHub(flags: ConnectionFlags): Promise<Snapshot> {
+  const { takeSnapshot } = await import('../plan/snapshot.ts');
+  const { client, close } = await connect(flags);
+  try {
+    return await takeSnapshot(client, Date.now());
+  } finally {
+    await close();
+  }
+}
+
+/** An old one is used, and that is said. */
+export async function ofFile(file: string, nowMs: number, output: Output): Promise<Snapshot> {
+  const { parseSnapshot } = await import('../plan/snapshot.ts');
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw new CodedError('Usage', `the snapshot cannot be read: ${messageOf(cause)}`, { cause, next: 'kubenode snapshot > FILE' });
+  }
+  const snapshot = parseSnapshot(text, file);
+  const ageMs = nowMs - Date.parse(snapshot.takenAt);
+  if (ageMs > DAY_MS) output.say('warning', `the snapshot is ${age(ageMs)} old: what the hub did since is not in this plan`);
+  return snapshot;
+}
+
+/** Returns the exit code. */
+export async function report(made: Made, format: 'json' | 'markdown' | undefined, output: Output): Promise<number> {
+  const { planLines } = await import('../plan/lines.ts');
+  const { planMarkdown } = await import('../plan/markdown.ts');
+  if (format !== 'markdown') for (const warning of made.warnings) output.say('warning', warning);
+  switch (format) {
+    case 'json':
+      output.print(JSON.stringify(made));
+      break;
+    case 'markdown':
+      output.print(planMarkdown(made));
+      break;
+    case undefined:
+      output.print(planLines(made).join('\n'));
+      break;
+    default:
+      return format satisfies never;
+  }
+  if (made.result.state === 'Refused') return EXIT.refused;
+  const { units, heldBack } = made.result.forecast;
+  return units.length === 0 && heldBack === undefined ? EXIT.ok : EXIT.differs;
+}

@@ -1,0 +1,225 @@
+/** A plan for people: one paragraph a unit, one line for all clusters of a stage of which the same becomes. Pure. */
+import { canonical } from '../../api/digest.ts';
+import type { ClusterForecast, Forecast, MachineEffect, UnitForecast } from './forecast.ts';
+import type { FieldChange } from './fields.ts';
+import type { Made } from './make.ts';
+
+/** Clusters of one stage of which the same becomes. */
+export interface Group {
+  stage: string;
+  clusters: ClusterForecast[];
+}
+
+export const MOST_FIELDS = 12;
+const MOST_NAMES = 4;
+const MOST_VALUE = 60;
+
+export function titleOf({ fleet, commit, accepted }: Made): string {
+  const what = commit === undefined ? 'the files here' : commit.slice(0, 10);
+  return `Fleet ${fleet}: ${what}, over ${accepted === undefined ? 'nothing: no commit was accepted yet' : `${accepted.slice(0, 10)}, which the hub accepted`}`;
+}
+
+export function planLines(made: Made): string[] {
+  const { result } = made;
+  switch (result.state) {
+    case 'Refused':
+      return [titleOf(made), '', ...refusedLines(result)];
+    case 'Planned':
+      return [titleOf(made), ...forecastLines(result.forecast)];
+    default:
+      return result satisfies never;
+  }
+}
+
+function refusedLines({ code, message, next }: { code: string; message: string; next: string | undefined }): string[] {
+  return [`The hub would refuse it (${code}): ${message}`, ...(next === undefined ? [] : [`next: ${next}`])];
+}
+
+export function forecastLines(forecast: Forecast): string[] {
+  const lines = forecast.units.flatMap((unit) => ['', ...unitLines(unit)]);
+  return [...lines, '', ...summaryLines(forecast)];
+}
+
+function unitLines(unit: UnitForecast): string[] {
+  const { unit: name, source } = unit;
+  const groups = groupsOf(unit);
+  const fields = fieldGroups(groups);
+  return [
+    `${name}${source === undefined ? '' : `  ${source}`}`,
+    ...fields.flatMap(({ only, changes }) => [
+      ...(only === undefined ? [] : [`  in ${only}:`]),
+      ...fieldLines(changes).map((line) => `  ${line}`),
+    ]),
+    ...groups.map((group) => `  ${groupText(group)}`),
+    ...[...new Set(groups.flatMap(({ clusters }) => clusters.flatMap(({ halts }) => halts)))].map(
+      (halt) => `  halted, and begins nowhere before a person retries it: ${halt}`,
+    ),
+    `  git revert: ${revertText(groups)}`,
+  ];
+}
+
+/** By stage and by what becomes of the clusters, names and counts of machines apart. */
+export function groupsOf({ clusters }: UnitForecast): Group[] {
+  const key = ({ stage, change, lane, fields, effect, halts, revert }: ClusterForecast): string =>
+    canonical({
+      stage,
+      change,
+      lane,
+      fields: fields ?? null,
+      effect: effect?.effect ?? null,
+      disruption: effect?.effect === 'Change' ? effect.disruption : null,
+      halts,
+      revert,
+    });
+  return [...Map.groupBy(clusters, key).values()].map((its) => ({ stage: its[0]?.stage ?? '', clusters: its }));
+}
+
+/** What all clusters have in common is said once. */
+function fieldGroups(groups: readonly Group[]): { only: string | undefined; changes: FieldChange[] | undefined }[] {
+  const byFields = Map.groupBy(
+    groups.flatMap(({ clusters }) => clusters),
+    ({ fields }) => canonical(fields ?? null),
+  );
+  return [...byFields.values()]
+    .filter(([first]) => first?.fields === undefined || fieldLines(first.fields).length > 0)
+    .map((its) => ({ only: byFields.size === 1 ? undefined : namesText(its.map(({ name }) => name)), changes: its[0]?.fields }));
+}
+
+export function fieldLines(changes: readonly FieldChange[] | undefined): string[] {
+  if (changes === undefined) return ['what is there now is not known here'];
+  const lines = changes.slice(0, MOST_FIELDS).flatMap(({ path, from, to }) => {
+    // The whole object is made, or removed: its name says enough.
+    if (path === '') return [];
+    return [`${path}: ${valueText(from)} → ${valueText(to)}`];
+  });
+  return changes.length > MOST_FIELDS ? [...lines, `and ${changes.length - MOST_FIELDS} fields more`] : lines;
+}
+
+export function valueText(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return text.length > MOST_VALUE ? `${text.slice(0, MOST_VALUE)}…` : text;
+}
+
+function groupText({ stage, clusters }: Group): string {
+  const [first] = clusters;
+  if (first === undefined) return '';
+  const parts = [
+    `stage ${stage}`,
+    `${changeText(first)} in ${namesText(clusters.map(({ name }) => name))}`,
+    ...(effectText(clusters.flatMap(({ effect }) => effect ?? [])) ?? []),
+    ...(first.lane === 'Restore' ? ['at once, in all stages: it was proven there before'] : []),
+  ];
+  return parts.join(', ');
+}
+
+export function changeText({ change, fields }: ClusterForecast): string {
+  switch (change) {
+    case 'Add':
+      return 'added';
+    case 'Remove':
+      return 'removed';
+    case 'TakeOver':
+      return 'taken over as it is';
+    case 'Change':
+      // What the unit names differs, and not the unit itself.
+      return fields?.length === 0 ? 'changed in what it names' : 'changed';
+    default:
+      return change satisfies never;
+  }
+}
+
+export function namesText(names: readonly string[]): string {
+  if (names.length <= MOST_NAMES) return names.join(', ');
+  return `${names.length} clusters (${names.slice(0, MOST_NAMES - 1).join(', ')}, …)`;
+}
+
+/** Of all clusters of a group together. */
+export function effectText(effects: readonly MachineEffect[]): string[] | undefined {
+  const [first] = effects;
+  if (first === undefined) return undefined;
+  const sum = effects.reduce((total, { machines }) => total + machines, 0);
+  switch (first.effect) {
+    case 'Make':
+      return [`makes ${counted(sum, 'machine')}`];
+    case 'LetGo':
+      return [`lets ${counted(sum, 'machine')} go`];
+    case 'Change': {
+      const changes = effects.flatMap((each) => (each.effect === 'Change' ? [each] : []));
+      const unknown = changes.reduce((total, each) => total + each.unknown, 0);
+      const batches = Math.max(...changes.map((each) => each.batches.length));
+      const firstBatch = Math.max(0, ...changes.map((each) => each.batches[0] ?? 0));
+      return [
+        `${first.disruption === 'None' ? `${counted(sum, 'machine')} without disruption` : `${disruptionText(first.disruption)} of ${counted(sum, 'machine')}`}${unknown === 0 ? '' : `, and perhaps of ${unknown} that no MachineSet of the fleet has`}`,
+        ...(batches > 1 ? [`${batches} batches a cluster, the first of ${counted(firstBatch, 'machine')}`] : []),
+      ];
+    }
+    default:
+      return first satisfies never;
+  }
+}
+
+export function disruptionText(disruption: Extract<MachineEffect, { effect: 'Change' }>['disruption']): string {
+  switch (disruption) {
+    case 'None':
+      return 'no disruption';
+    case 'Reload':
+      return 'reload';
+    case 'Restart':
+      return 'restart';
+    case 'Drain':
+      return 'drain';
+    case 'Reboot':
+      return 'drain and reboot';
+    default:
+      return disruption satisfies never;
+  }
+}
+
+export function revertText(groups: readonly Group[]): string {
+  const clusters = groups.flatMap((group) => group.clusters);
+  if (clusters.every(({ change }) => change === 'Add')) return 'takes it away again, at once';
+  const forward = clusters.filter(({ revert }) => revert.lane === 'Forward').length;
+  const lanes =
+    forward === 0
+      ? 'goes back at once'
+      : forward === clusters.length
+        ? 'goes through the stages again: what is there now has no evidence, or was revoked'
+        : `goes back at once in ${clusters.length - forward} clusters, through the stages in ${forward}`;
+  const disruptions = [...new Set(clusters.flatMap(({ revert }) => revert.disruption ?? []))].filter((each) => each !== 'None');
+  return disruptions.length === 0 ? lanes : `${lanes}; ${disruptions.map(disruptionText).join(' or ')}`;
+}
+
+export function summaryLines({ units, blocked, kept, left, heldBack, soakSeconds }: Forecast): string[] {
+  return [
+    units.length === 0
+      ? 'Nothing changes.'
+      : `${counted(units.length, 'unit')} in ${counted(new Set(units.flatMap((unit) => unit.clusters.map(({ name }) => name))).size, 'cluster')}.${
+          soakSeconds === 0 ? '' : ` The soaks of batches and stages alone take ${durationText(soakSeconds)}.`
+        }`,
+    ...(heldBack === undefined ? [] : [`Held back: ${heldBack.message}`, `next: ${heldBack.next}`]),
+    ...[...Map.groupBy(blocked, ({ reason }) => reason)].map(
+      ([reason, its]) => `Nothing can begin now in ${namesText(its.map(({ cluster }) => cluster))}: ${reason}`,
+    ),
+    ...kept.map(({ unit, cluster }) => `${unit} stays in ${cluster}: a Namespace is never deleted`),
+    ...(left.length === 0 ? [] : [`The commit no longer declares ${namesText(left)}: what was applied there stays, and nobody manages it`]),
+  ];
+}
+
+export function durationText(seconds: number): string {
+  const parts = [
+    { unit: 'd', seconds: 86_400 },
+    { unit: 'h', seconds: 3600 },
+    { unit: 'm', seconds: 60 },
+    { unit: 's', seconds: 1 },
+  ];
+  let rest = seconds;
+  const texts = parts.flatMap((part) => {
+    const count = Math.floor(rest / part.seconds);
+    rest -= count * part.seconds;
+    return count === 0 ? [] : [`${count} ${part.unit}`];
+  });
+  return texts.slice(0, 2).join(' ') || '0 s';
+}
+
+export const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;

@@ -1,0 +1,180 @@
+/** Makes a plan: what would become of a commit, or of the files of a folder, on a hub as it is, or as a snapshot has it. Nothing is written. */
+import * as fs from 'node:fs';
+import * as git from 'isomorphic-git';
+import { CodedError, isCoded } from '../../api/errors.ts';
+import type { Fleet } from '../../api/fleet.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
+import { systemClock } from '../../kube/clock.ts';
+import type { RenderedCommit } from '../../sync/fleet/checkout.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
+import { viewOf, type FleetView } from '../../sync/fleet/observe.ts';
+import { planInput } from '../../sync/fleet/plan-input.ts';
+import { renderTree, type Renderer } from '../../sync/fleet/render-tree.ts';
+import { openSource, type GitSource } from '../../sync/git/index.ts';
+import { refuseMoves } from '../../sync/moves.ts';
+import { plan } from '../../sync/plan.ts';
+import type { Isolation } from '../../sync/render/wall.ts';
+import { readFleet } from '../rules/working-tree.ts';
+import { forecast, type Forecast } from './forecast.ts';
+import type { Snapshot } from './snapshot.ts';
+
+export interface PlanRequest {
+  /** Absolute path of the repository. */
+  folder: string;
+  /** Commit, branch or tag; undefined: the files in the folder as they are. */
+  revision: string | undefined;
+  /** Name of the Fleet; undefined: the only one. */
+  fleet: string | undefined;
+}
+
+export interface Made {
+  fleet: string;
+  /** Undefined: the files in the folder. */
+  commit: string | undefined;
+  /** The last commit that the hub accepted. */
+  accepted: string | undefined;
+  warnings: string[];
+  /** The wall that it was rendered behind; undefined: it was not. */
+  isolation: Isolation | undefined;
+  result: { state: 'Planned'; forecast: Forecast } | { state: 'Refused'; code: string; message: string; next: string | undefined };
+}
+
+/** Errors: those of Git, `NoSuchFleet`. What the hub would refuse is a result. */
+export async function makePlan(request: PlanRequest, snapshot: Snapshot, renderer: Renderer, signal: AbortSignal): Promise<Made> {
+  const fleet = fleetOf(snapshot, request.fleet);
+  const source = openSource({ kind: 'local', path: request.folder }, { fs, fetch, clock: systemClock() });
+  const commit = request.revision === undefined ? undefined : await resolve(request.folder, request.revision);
+  const view = viewOf(fleet, snapshot.rollouts, snapshot.clusters);
+  const warnings: string[] = [];
+  const render = rendersOf(source, fleet, renderer, signal);
+  const made = { fleet: fleet.metadata.name, commit, accepted: fleet.status?.commit, warnings };
+  let isolation: Isolation | undefined;
+  try {
+    const rendered = commit === undefined ? await renderFolder(request.folder, fleet, renderer, signal) : await render(commit);
+    isolation = rendered.isolation;
+    if (commit !== undefined) await judgeHistory(request.folder, fleet, commit, warnings);
+    const before = await contentBefore(view, render, warnings);
+    return { ...made, isolation, result: { state: 'Planned', forecast: await planned(view, commit, rendered, before, render) } };
+  } catch (error) {
+    if (!isCoded(error) || !error.verdict) throw error;
+    return { ...made, isolation, result: { state: 'Refused', code: error.code, message: error.message, next: error.next } };
+  }
+}
+
+function fleetOf({ fleets }: Snapshot, name: string | undefined): Stored<Fleet> {
+  const names = fleets.map(({ metadata }) => metadata.name).join(', ') || 'none';
+  const found = name === undefined ? (fleets.length === 1 ? fleets[0] : undefined) : fleets.find(({ metadata }) => metadata.name === name);
+  if (found !== undefined) return found;
+  throw new CodedError(
+    'NoSuchFleet',
+    name === undefined ? `which Fleet? There are: ${names}` : `there is no Fleet "${name}"; there are: ${names}`,
+    {
+      next: 'kubenode plan --fleet NAME',
+    },
+  );
+}
+
+async function resolve(folder: string, revision: string): Promise<string> {
+  try {
+    const dir = await git.findRoot({ fs, filepath: folder });
+    if (/^[0-9a-f]{4,40}$/.test(revision)) return await git.expandOid({ fs, dir, oid: revision });
+    return await git.resolveRef({ fs, dir, ref: revision });
+  } catch (cause) {
+    throw new CodedError('NoSuchRevision', `the repository in ${folder} has no commit, branch or tag "${revision}"`, {
+      cause,
+      next: 'git fetch, or name one that git log shows',
+    });
+  }
+}
+
+async function renderFolder(folder: string, { spec }: Fleet, renderer: Renderer, signal: AbortSignal): Promise<RenderedCommit> {
+  const tree = { root: folder, entry: spec.entry ?? DEFAULT_ENTRY, include: spec.include ?? DEFAULT_INCLUDE };
+  return await renderTree(readFleet(tree), spec, renderer, signal);
+}
+
+type Render = (commit: string) => Promise<RenderedCommit>;
+
+/** Each commit once. */
+function rendersOf(source: GitSource, { spec }: Fleet, renderer: Renderer, signal: AbortSignal): Render {
+  const rendered = new Map<string, Promise<RenderedCommit>>();
+  return async (commit) => {
+    const found =
+      rendered.get(commit) ??
+      source
+        .read(commit, { paths: spec.include ?? [...DEFAULT_INCLUDE] }, signal)
+        .then((files) => renderTree(files, spec, renderer, signal));
+    rendered.set(commit, found);
+    return await found;
+  };
+}
+
+/** The hub refuses a head that does not descend from what it accepted (docs/protocols.md#e7). */
+async function judgeHistory(folder: string, fleet: Fleet, head: string, warnings: string[]): Promise<void> {
+  const accepted = fleet.status?.commit;
+  if (accepted === undefined || accepted === head || fleet.spec.acceptRewrittenHead === head) return;
+  const dir = await git.findRoot({ fs, filepath: folder });
+  try {
+    if (await git.isDescendent({ fs, dir, oid: head, ancestor: accepted, depth: -1 })) return;
+    if (await git.isDescendent({ fs, dir, oid: accepted, ancestor: head, depth: -1 }))
+      warnings.push(`${head.slice(0, 10)} is older than what the hub accepted: this is what going back to it by \`git revert\` would do`);
+    else
+      warnings.push(
+        `${head.slice(0, 10)} does not contain the commit that the hub accepted, ${accepted.slice(0, 10)}: what came with that shows here as taken back. Merge or rebase first`,
+      );
+  } catch {
+    warnings.push(
+      `the commit that the hub accepted, ${accepted.slice(0, 10)}, is not in this clone, so whether ${head.slice(0, 10)} descends from it is not known: git fetch --unshallow`,
+    );
+  }
+}
+
+type Before = (digest: string) => readonly KubeObject[] | undefined;
+
+/** Content that clusters have now, rendered again from the commits that it came with. */
+async function contentBefore({ wanted }: FleetView, render: Render, warnings: string[]): Promise<Before> {
+  const content = new Map<string, readonly KubeObject[]>();
+  const commits = new Set([...wanted.values()].flatMap((units) => [...units.values()].flatMap(({ commit }) => commit ?? [])));
+  for (const commit of commits) {
+    try {
+      for (const { units } of (await render(commit)).clusters) for (const { digest, objects } of units) content.set(digest, objects);
+    } catch (error) {
+      if (!isCoded(error)) throw error;
+      warnings.push(
+        `what came with commit ${commit.slice(0, 10)} is not known here, so its changes show without their fields: ${error.message}`,
+      );
+    }
+  }
+  return (digest) => content.get(digest);
+}
+
+/** The hub keeps what it rendered; here it is rendered again where the repository has it. */
+async function planned(
+  view: FleetView,
+  commit: string | undefined,
+  rendered: RenderedCommit,
+  before: Before,
+  render: Render,
+): Promise<Forecast> {
+  const { fleet, clusters, wanted } = view;
+  const declared = rendered.clusters.map(({ object }) => object);
+  refuseMoves({
+    fleet,
+    head: commit ?? '',
+    declared,
+    clusters,
+    isWanted: (cluster) => (wanted.get(cluster)?.size ?? 0) > 0,
+  });
+  const bundles = {
+    get: async (digest: string) => {
+      const objects = before(digest);
+      return objects === undefined ? undefined : { key: '', objects: [...objects], origins: [] };
+    },
+    put: async () => undefined,
+    sweep: async () => undefined,
+  };
+  const input = await planInput(view, rendered, { bundles, render: async (commit) => await render(commit).catch(() => NOTHING) });
+  return forecast({ view, rendered, planned: plan(input), before });
+}
+
+/** A commit that this clone does not have: what it rendered counts as the most that it may be. */
+const NOTHING: RenderedCommit = { clusters: [], isolation: 'process', ms: 0 };

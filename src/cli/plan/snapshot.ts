@@ -1,0 +1,98 @@
+/** What a plan is made on: what a hub has published of a Fleet, read from it now or kept in a file. Without what a plan does not need. */
+import { Clusters, type Cluster } from '../../api/cluster.ts';
+import { CodedError, messageOf } from '../../api/errors.ts';
+import { Fleets, type Fleet } from '../../api/fleet.ts';
+import { API_VERSION, type FieldError } from '../../api/kind.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
+import type { Client } from '../../kube/client.ts';
+
+export const SNAPSHOT_KIND = 'FleetSnapshot';
+
+export interface Snapshot {
+  /** RFC 3339, by the clock of who took it. */
+  takenAt: string;
+  fleets: Stored<Fleet>[];
+  clusters: Stored<Cluster>[];
+  rollouts: Stored<Rollout>[];
+}
+
+/** Reads a hub. Nothing is written. */
+export async function takeSnapshot(hub: Client, nowMs: number): Promise<Snapshot> {
+  const [fleets, clusters, rollouts] = await Promise.all([hub.listAll(Fleets), hub.listAll(Clusters), hub.listAll(Rollouts)]);
+  return {
+    takenAt: new Date(nowMs).toISOString(),
+    fleets: fleets.items.map(withoutManagers),
+    clusters: clusters.items.map(withoutManagers),
+    rollouts: rollouts.items.map(withoutManagers),
+  };
+}
+
+/**
+ * As it is kept in a file. Where the repository is, who signs, what needs a person in a cell, and the UIDs of its objects are left out: a plan needs none of them.
+ */
+export function snapshotText({ takenAt, fleets, clusters, rollouts }: Snapshot): string {
+  const redacted = {
+    apiVersion: API_VERSION,
+    kind: SNAPSHOT_KIND,
+    takenAt,
+    fleets: fleets.map(({ spec: { signatures: _signatures, source: _source, ...spec }, ...fleet }) => ({
+      ...fleet,
+      spec: { ...spec, source: { path: '/' } },
+    })),
+    clusters: clusters.map(({ status, ...cluster }) => ({
+      ...cluster,
+      ...(status === undefined
+        ? {}
+        : { status: { ...status, attention: [], units: status.units?.map(({ inventory: _inventory, ...unit }) => unit) } }),
+    })),
+    rollouts,
+  };
+  return JSON.stringify(redacted, undefined, 1);
+}
+
+/** Errors: InvalidSnapshot, which names the field. */
+export function parseSnapshot(text: string, file: string): Snapshot {
+  const invalid = (message: string, cause?: unknown): CodedError =>
+    new CodedError('InvalidSnapshot', `${file} is no snapshot of a hub: ${message}`, { cause, next: 'kubenode snapshot > FILE' });
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw invalid(messageOf(error), error);
+  }
+  if (!isRecord(value) || value['kind'] !== SNAPSHOT_KIND) throw invalid(`\`kind\` must be ${SNAPSHOT_KIND}`);
+  if (value['apiVersion'] !== API_VERSION) throw invalid(`\`apiVersion\` must be ${API_VERSION}`);
+  const { takenAt } = value;
+  if (typeof takenAt !== 'string' || Number.isNaN(Date.parse(takenAt))) throw invalid('`takenAt` must be a time');
+  function parsed<T extends KubeObject>(
+    field: string,
+    kind: { validate(object: unknown): readonly FieldError[]; parse(object: unknown): T },
+  ): Stored<T>[] {
+    const list = isRecord(value) ? value[field] : undefined;
+    if (!Array.isArray(list)) throw invalid(`\`${field}\` must be a list`);
+    return list.map((object: unknown, index) => {
+      const [error] = kind.validate(object);
+      if (error !== undefined) throw invalid(`\`${field}[${index}].${error.path}\` ${error.message}`);
+      return asStored(kind.parse(object));
+    });
+  }
+  return {
+    takenAt,
+    fleets: parsed('fleets', Fleets),
+    clusters: parsed('clusters', Clusters),
+    rollouts: parsed('rollouts', Rollouts),
+  };
+}
+
+function asStored<T extends KubeObject>(object: T): Stored<T> {
+  const { uid = '', resourceVersion = '', creationTimestamp = '' } = object.metadata;
+  return { ...object, metadata: { ...object.metadata, uid, resourceVersion, creationTimestamp } };
+}
+
+function withoutManagers<T extends { metadata: { managedFields?: unknown } }>(object: T): T {
+  const { managedFields: _managedFields, ...metadata } = object.metadata;
+  return { ...object, metadata };
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);

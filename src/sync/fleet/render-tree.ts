@@ -1,0 +1,65 @@
+/** The files of one commit, or of a folder, rendered, validated and split into units, as the hub does before it accepts them. */
+import { CodedError } from '../../api/errors.ts';
+import type { FleetSpec } from '../../api/fleet.ts';
+import type { KubeObject } from '../../api/wire.ts';
+import { findingText, type Finding } from '../render/finding.ts';
+import { isVerdict, RenderError } from '../render/errors.ts';
+import { render } from '../render/render.ts';
+import { objectKey, validate, type Checks } from '../render/validate.ts';
+import { strongest, type Isolation } from '../render/wall.ts';
+import type { RenderedCommit } from './checkout.ts';
+import { DEFAULT_ENTRY } from './entry.ts';
+
+const SHOWN_FINDINGS = 10;
+
+export interface Renderer extends Checks {
+  /** The bundled render child. */
+  childPath: string;
+  /** The weakest wall that is accepted; a Fleet may ask for a stronger one. */
+  isolation: Isolation;
+}
+
+/** `files`: text by path. Errors: those of rendering and of findings, with `verdict` where the content is judged. */
+export async function renderTree(
+  files: ReadonlyMap<string, string>,
+  spec: Pick<FleetSpec, 'entry' | 'isolation'>,
+  { childPath, isolation, ...checks }: Renderer,
+  signal: AbortSignal,
+): Promise<RenderedCommit> {
+  try {
+    const rendered = await render(files, {
+      childPath,
+      entry: spec.entry ?? DEFAULT_ENTRY,
+      isolationAtLeast: strongest(spec.isolation ?? isolation, isolation),
+      verify: true,
+      signal,
+    });
+    const validation = validate(rendered, checks);
+    if (!validation.ok) throw refusal(validation.findings);
+    return {
+      isolation: rendered.isolation,
+      ms: rendered.ms,
+      clusters: validation.valid.clusters.map((cluster) => ({
+        name: cluster.name,
+        object: cluster.cluster,
+        units: cluster.units.map((unit) => ({
+          ...unit,
+          origins: unit.objects.map((object: KubeObject) => cluster.locations.get(objectKey(object))),
+        })),
+      })),
+    };
+  } catch (error) {
+    throw error instanceof RenderError ? refusal(error.findings) : error;
+  }
+}
+
+function refusal(findings: readonly Finding[]): Error {
+  const [first] = findings;
+  const lines = findings.slice(0, SHOWN_FINDINGS).map(findingText);
+  if (findings.length > SHOWN_FINDINGS) lines.push(`… and ${findings.length - SHOWN_FINDINGS} more`);
+  const next = findings.find((finding) => finding.next !== undefined)?.next;
+  return new CodedError(first?.code ?? 'InvalidFleet', lines.join('\n'), {
+    verdict: isVerdict(findings),
+    ...(next === undefined ? {} : { next }),
+  });
+}
