@@ -1,18 +1,44 @@
-import { CodedError, isCoded, messageOf } from '../api/errors.ts';
+import { errorsOf, isCoded, messageOf, surroundings, type ErrorTable } from '../api/errors.ts';
 import { plainText } from '../api/plain-text.ts';
 
-/**
- * Codes of the agent. What concerns one component becomes `failed.reason` of its status.
- *
- * of what was asked:   SpecInvalid, NoPlatform, TemplateInvalid, TemplateUnknown, PathRefused, FileConflict, UnitConflict,
- *                      SignatureRefused, ValuesRefused
- * of artifacts:        UrlRefused, ArtifactRefused, HttpStatus, DigestMismatch, TooLarge, TooSlow, ArchiveInvalid
- * of carrying it out:  HookFailed, ProbesFailed, UnitFailed, FileFailed, CredentialsRefused
- * of the node itself:  JournalDamaged, ReceiptDamaged, DiskFailing, BootstrapInvalid, BootUnknown, KeysInvalid, HostUnfit, RebootFailed,
- *                      AgentRunning
- */
-export const agentError = (code: string, message: string, options: { cause?: unknown; next?: string } = {}): CodedError =>
-  new CodedError(code, message, options);
+/** Codes of the agent. What concerns one component becomes `failed.reason` of its status. */
+export const agentErrorCodes = {
+  SpecInvalid: surroundings('what was asked: a specification that cannot be'),
+  NoPlatform: surroundings('a component that has nothing for this platform'),
+  TemplateInvalid: surroundings('a template that cannot be read'),
+  TemplateUnknown: surroundings('a template that names a value which is not there'),
+  PathRefused: surroundings('a path that leads where a component may not write'),
+  FileConflict: surroundings('a file that belongs to another component'),
+  UnitConflict: surroundings('a systemd unit that belongs to another component'),
+  SignatureRefused: surroundings('a component without a signature that this node accepts'),
+  ValuesRefused: surroundings('values that the component does not take'),
+  UrlRefused: surroundings('an address that artifacts do not come from'),
+  ArtifactRefused: surroundings('a server that does not give the artifact'),
+  HttpStatus: surroundings('a status that fetching does not expect'),
+  DigestMismatch: surroundings('content that is not what its digest says'),
+  TooLarge: surroundings('more bytes than the limit'),
+  TooSlow: surroundings('fewer bytes a second than the limit'),
+  ArchiveInvalid: surroundings('an archive that cannot be unpacked safely'),
+  HookFailed: surroundings('a hook that failed'),
+  ProbesFailed: surroundings('probes that failed'),
+  UnitFailed: surroundings('a systemd unit that failed'),
+  FileFailed: surroundings('a file that could not be written or read'),
+  CredentialsRefused: surroundings('credentials that the API server does not take, or does not give'),
+  CertificateForeign: surroundings('a certificate of another key or machine'),
+  NotAdmitted: surroundings('this machine is not admitted'),
+  NoToken: surroundings('no token to be admitted with'),
+  JournalDamaged: surroundings('a journal that cannot be read'),
+  ReceiptDamaged: surroundings('a receipt that cannot be read'),
+  DiskFailing: surroundings('a disk that does not keep what is written'),
+  BootstrapInvalid: surroundings('a bootstrap that cannot be used'),
+  BootUnknown: surroundings('a boot that cannot be told from the one before'),
+  KeysInvalid: surroundings('pinned keys that cannot be used'),
+  HostUnfit: surroundings('a host that the agent cannot work on'),
+  RebootFailed: surroundings('a reboot that did not begin'),
+  AgentRunning: surroundings('another agent runs here'),
+} as const satisfies ErrorTable;
+
+export const agentError = errorsOf(agentErrorCodes);
 
 /** The code of anything that was thrown; system errors keep theirs (ENOSPC, EACCES …). */
 export function codeOf(error: unknown): string {

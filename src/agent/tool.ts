@@ -1,3 +1,4 @@
+import { agentErrorCodes } from './errors.ts';
 import '../kube/no-inspector.ts';
 import { createHash } from 'node:crypto';
 import { dirname, join, resolve } from 'node:path';
@@ -179,7 +180,7 @@ async function stateOf({ layout, durable }: Disk, trouble: (text: string) => voi
   try {
     return replay(bytes.toString()).state;
   } catch (error) {
-    if (!isCoded(error, 'JournalDamaged')) throw error;
+    if (!isCoded(error, agentErrorCodes, 'JournalDamaged')) throw error;
     trouble(error.message);
     return undefined;
   }

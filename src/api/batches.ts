@@ -1,4 +1,4 @@
-import { CodedError } from './errors.ts';
+import { objectError } from './errors.ts';
 
 /** A count or a percentage as a user writes it. */
 export type CountOrPercent = number | string;
@@ -7,13 +7,13 @@ export type CountOrPercent = number | string;
 export function resolveCount(value: CountOrPercent, total: number, path: string): number {
   if (typeof value === 'number') {
     if (!Number.isInteger(value) || value < 0)
-      throw new CodedError('InvalidCount', `\`${path}\` must be a whole number not below 0 or a percentage, got "${value}"`);
+      throw objectError('InvalidCount', `\`${path}\` must be a whole number not below 0 or a percentage, got "${value}"`);
     return value;
   }
   const match = /^(\d{1,3})%$/.exec(value);
   const percent = Number(match?.[1]);
   if (match === null || percent > 100)
-    throw new CodedError('InvalidCount', `\`${path}\` must be a whole number or a percentage from "0%" to "100%", got "${value}"`);
+    throw objectError('InvalidCount', `\`${path}\` must be a whole number or a percentage from "0%" to "100%", got "${value}"`);
   if (percent === 0) return 0;
   return Math.max(1, Math.floor((total * percent) / 100));
 }
@@ -36,18 +36,18 @@ export function resolveBatches(batches: readonly CountOrPercent[], total: number
 
 /** What is wrong with the list whatever the number of machines; throws on the first that is not valid. */
 export function validateBatches(batches: readonly CountOrPercent[], path = 'spec.batches'): void {
-  if (batches.length === 0) throw new CodedError('InvalidBatches', `\`${path}\` must have at least one entry`);
+  if (batches.length === 0) throw objectError('InvalidBatches', `\`${path}\` must have at least one entry`);
   let count = 0;
   let percent = 0;
   for (const [index, batch] of batches.entries()) {
     const at = `${path}[${index}]`;
     const size = resolveCount(batch, 100, at);
-    if (size === 0) throw new CodedError('InvalidBatches', `\`${at}\` must be above 0`);
+    if (size === 0) throw objectError('InvalidBatches', `\`${at}\` must be above 0`);
     const last = typeof batch === 'number' ? count : percent;
-    if (size < last) throw new CodedError('InvalidBatches', `\`${at}\` must not fall below the entry before it, got "${batch}"`);
+    if (size < last) throw objectError('InvalidBatches', `\`${at}\` must not fall below the entry before it, got "${batch}"`);
     if (typeof batch === 'number') count = size;
     else percent = size;
   }
   if (batches.at(-1) !== '100%')
-    throw new CodedError('InvalidBatches', `\`${path}[${batches.length - 1}]\` must be "100%": the last batch is every machine`);
+    throw objectError('InvalidBatches', `\`${path}[${batches.length - 1}]\` must be "100%": the last batch is every machine`);
 }

@@ -1,5 +1,5 @@
 /** The built-in Kubernetes kinds that KubeNode reads or writes, with the fields it uses. */
-import { CodedError } from './errors.ts';
+import { objectError } from './errors.ts';
 import { plainTexts } from './plain-text.ts';
 import type { Resource } from './resource.ts';
 import { apiVersionOf } from './resource.ts';
@@ -137,7 +137,7 @@ function builtin<T extends KubeObject>(
     ...resource,
     parse(value) {
       if (isKind(value)) return plain(value);
-      throw new CodedError('InvalidObject', `not a ${kind} of ${apiVersionOf(resource)}`);
+      throw objectError('InvalidObject', `not a ${kind} of ${apiVersionOf(resource)}`);
     },
   };
 }

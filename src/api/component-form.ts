@@ -3,7 +3,7 @@
  * between the two: here they are filled in before either side reads the text. Without the schemas of src/api: this runs on every node.
  */
 import { canonical } from './digest.ts';
-import { CodedError } from './errors.ts';
+import { type CodedError, objectError } from './errors.ts';
 import {
   ARTIFACT_DEFAULTS,
   COMPONENT_DEFAULTS,
@@ -120,7 +120,7 @@ function formOf(value: unknown, shape: Shape, path: string): unknown {
   return Object.fromEntries(form);
 }
 
-const unknown = (path: string, why: string): CodedError => new CodedError('FormUnknown', `${path} ${why}`);
+const unknown = (path: string, why: string): CodedError => objectError('FormUnknown', `${path} ${why}`);
 
 /** For the test that holds it equal to the schema. */
 export const componentForm = (): Shape => COMPONENT;

@@ -1,7 +1,7 @@
 /** Ed25519 keys and signatures of MachineComponents. Keys are written as OpenSSH writes them: `ssh-ed25519 AAAA… comment`. */
 import { createHash, createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
 import { signedText } from './component-form.ts';
-import { CodedError } from './errors.ts';
+import { objectError } from './errors.ts';
 
 /** One signature of a component, as its MachineComponent carries it. */
 export interface ComponentSignature {
@@ -54,11 +54,11 @@ export function parseKeys(text: string, where: string): ComponentKey[] {
       !blob.subarray(0, HEAD.length).equals(HEAD) ||
       blob.toString('base64') !== base64
     )
-      throw new CodedError('KeysInvalid', `${where}, line ${index + 1}: must be a public key, "${TYPE} AAAA… comment"`);
+      throw objectError('KeysInvalid', `${where}, line ${index + 1}: must be a public key, "${TYPE} AAAA… comment"`);
     const jwk = { kty: 'OKP', crv: 'Ed25519', x: blob.subarray(HEAD.length).toString('base64url') };
     keys.push({ id: idOf(blob), key: createPublicKey({ format: 'jwk', key: jwk }), comment: comment.join(' ') });
   }
-  if (keys.length === 0) throw new CodedError('KeysInvalid', `${where} holds no key`);
+  if (keys.length === 0) throw objectError('KeysInvalid', `${where} holds no key`);
   return keys;
 }
 
@@ -78,10 +78,10 @@ export function verifiedBy(spec: unknown, keys: readonly ComponentKey[]): Compon
     if (bytes.toString('base64') === value && verify(null, text, key.key, bytes)) return key;
   }
   const accepted = keys.map(({ id, comment }) => (comment === '' ? id : `${id} (${comment})`)).join(', ');
-  if (signatures.length === 0) throw new CodedError('Unsigned', `it carries no signature; accepted: ${accepted}`);
+  if (signatures.length === 0) throw objectError('Unsigned', `it carries no signature; accepted: ${accepted}`);
   const known = signatures.some(({ keyID }) => keys.some(({ id }) => id === keyID));
   const why = known ? 'its signature is not of this content' : `it is signed by ${signatures.map(({ keyID }) => keyID).join(', ')}`;
-  throw new CodedError('SignatureWrong', `${why}; accepted: ${accepted}`);
+  throw objectError('SignatureWrong', `${why}; accepted: ${accepted}`);
 }
 
 /** What has another form than a signature is none. */

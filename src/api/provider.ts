@@ -1,3 +1,4 @@
+import { surroundings, type ErrorTable } from './errors.ts';
 /** What makes and unmakes machines. One conformance suite holds every provider to this. */
 
 /** What a new node needs to find its cell. `token` is a secret. */
@@ -62,11 +63,11 @@ export interface InfraProvider {
   retire?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;
 }
 
-export const PROVIDER_ERRORS = [
-  'InvalidConfig',
-  'Unauthorized',
-  'QuotaExceeded',
-  'InsufficientCapacity',
-  'RateLimited',
-  'Unavailable',
-] as const;
+export const PROVIDER_ERRORS = {
+  InvalidConfig: surroundings('a provider.config that cannot be used, or an instance that is not one of this provider'),
+  Unauthorized: surroundings('the provider refuses the credentials'),
+  QuotaExceeded: surroundings('the account has no more'),
+  InsufficientCapacity: surroundings('the provider has no more'),
+  RateLimited: surroundings('too many requests'),
+  Unavailable: surroundings('no answer, or none that can be used'),
+} as const satisfies ErrorTable;

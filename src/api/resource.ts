@@ -1,4 +1,4 @@
-import { CodedError } from './errors.ts';
+import { objectError } from './errors.ts';
 import { isPathSegment } from './object-name.ts';
 import type { KubeObject } from './wire.ts';
 
@@ -39,7 +39,7 @@ export function parseKey(key: string): ObjectKey {
 /** A name as a part of a path. Errors: `InvalidName`: no object has it, and the path would be another's. */
 function segment(name: string): string {
   if (isPathSegment(name)) return encodeURIComponent(name);
-  throw new CodedError('InvalidName', `${JSON.stringify(name.slice(0, 253))} is the name of no object`);
+  throw objectError('InvalidName', `${JSON.stringify(name.slice(0, 253))} is the name of no object`);
 }
 
 /** Path of a collection, or of one object when `name` is given. Errors: `InvalidName`. */

@@ -1,3 +1,4 @@
+import { answerCodes } from '../kube/errors.ts';
 import type { DisruptionLedger } from '../api/disruption-ledger.ts';
 import { isCoded } from '../api/errors.ts';
 import type { Machine } from '../api/machine.ts';
@@ -91,7 +92,7 @@ export async function perform<Effect>(act: GuardedWrite<Effect>, port: GuardedPo
       await port.put(move, { seen, known: isKnown });
       return { done: true };
     } catch (error) {
-      if (!isCoded(error, 'Conflict')) throw error;
+      if (!isCoded(error, answerCodes, 'Conflict')) throw error;
       if (attempt === ATTEMPTS) return { done: false, why: `the ${move.write} changed meanwhile` };
     }
   }

@@ -1,6 +1,8 @@
+import { answerCodes } from '../kube/errors.ts';
+import { defenderError } from './errors.ts';
 import { Nodes, type Node } from '../api/builtin.ts';
 import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerReservation } from '../api/disruption-ledger.ts';
-import { CodedError, isCoded } from '../api/errors.ts';
+import { isCoded } from '../api/errors.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { Machines, type Machine } from '../api/machine.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../api/machine-component-set.ts';
@@ -63,7 +65,7 @@ export async function beginTerm(client: Client, signal: AbortSignal, { reader = 
       await writeLedger(client, withState(ledger, next), signal);
       return next.epoch;
     } catch (error) {
-      if (!isCoded(error, 'Conflict', 'NotFound')) throw error;
+      if (!isCoded(error, answerCodes, 'Conflict', 'NotFound')) throw error;
     }
   }
 }
@@ -71,7 +73,7 @@ export async function beginTerm(client: Client, signal: AbortSignal, { reader = 
 function bornOf({ metadata }: Stored<DisruptionLedger>): { created: string; version: number } {
   const version = Number(metadata.resourceVersion);
   if (!Number.isSafeInteger(version) || version < 0)
-    throw new CodedError('VersionInvalid', `the resourceVersion of the DisruptionLedger is no number: ${metadata.resourceVersion}`);
+    throw defenderError('VersionInvalid', `the resourceVersion of the DisruptionLedger is no number: ${metadata.resourceVersion}`);
   return { created: metadata.creationTimestamp, version };
 }
 
@@ -99,7 +101,7 @@ async function createLedger(client: Client, signal: AbortSignal): Promise<Stored
       { fieldManager: MANAGERS.defender, signal },
     );
   } catch (error) {
-    if (isCoded(error, 'AlreadyExists')) return undefined;
+    if (isCoded(error, answerCodes, 'AlreadyExists')) return undefined;
     throw error;
   }
 }

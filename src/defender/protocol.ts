@@ -8,8 +8,9 @@
  *
  * Guarantees: nothing here takes a time as a reason to free a reservation. What has expired may not begin any more, and goes on counting.
  */
+import { defenderError } from './errors.ts';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
-import { CodedError } from '../api/errors.ts';
+import type { CodedError } from '../api/errors.ts';
 import type { OperationStatus } from '../api/machine.ts';
 import { countStarts, countUnknown, giveBack, type Rated } from './rates.ts';
 import { reservationOfID, reservationOfMachine, type LedgerState } from './state.ts';
@@ -35,19 +36,19 @@ export function rebuilt(state: LedgerState, left: readonly LedgerReservation[], 
     ...left.filter((reservation) => reservationOfMachine(state, reservation.machineUID) === undefined),
   ];
   if (reservations.length > MAX_ROWS)
-    throw new CodedError('LedgerFull', `the ledger holds at most ${MAX_ROWS} reservations, and ${reservations.length} may be under way`);
+    throw defenderError('LedgerFull', `the ledger holds at most ${MAX_ROWS} reservations, and ${reservations.length} may be under way`);
   if (used === 0 && left.length === 0) return { ...state, reservations };
   return { ...state, reservations, hours: countUnknown(state.hours ?? [], Date.parse(since)) };
 }
 
 /** A term lasts as long as its ledger (docs/protocols.md#d1): the next one makes another, whose epochs are above every one that was used. */
 export const ledgerGone = (): CodedError =>
-  new CodedError('Deposed', 'the DisruptionLedger cell is gone: this term is over, and the next one makes it');
+  defenderError('Deposed', 'the DisruptionLedger cell is gone: this term is over, and the next one makes it');
 
 /** Throws `Deposed` unless the ledger carries the writer's own epoch. */
 export function requireEpoch(state: LedgerState, epoch: number): void {
   if (state.epoch !== epoch)
-    throw new CodedError('Deposed', `the ledger carries epoch ${state.epoch}, this leader's is ${epoch}: another term has begun`);
+    throw defenderError('Deposed', `the ledger carries epoch ${state.epoch}, this leader's is ${epoch}: another term has begun`);
 }
 
 /**
@@ -66,10 +67,10 @@ export function reserve(
   for (const reservation of counted.reservations) {
     const other = next.find((each) => each.machineUID === reservation.machineUID || each.id === reservation.id);
     if (other !== undefined)
-      throw new CodedError('ReservationExists', `machine ${reservation.machine} already has reservation ${other.id} in the ledger`);
+      throw defenderError('ReservationExists', `machine ${reservation.machine} already has reservation ${other.id} in the ledger`);
     next.push(reservation);
   }
-  if (next.length > MAX_ROWS) throw new CodedError('LedgerFull', `the ledger holds at most ${MAX_ROWS} reservations`);
+  if (next.length > MAX_ROWS) throw defenderError('LedgerFull', `the ledger holds at most ${MAX_ROWS} reservations`);
   return { ...state, reservations: next, ...(counted.hours.length === 0 ? {} : { hours: counted.hours }) };
 }
 
@@ -99,9 +100,9 @@ function proves(evidence: ReleaseEvidence, reservation: LedgerReservation): bool
 export function release(state: LedgerState, epoch: number, id: string, evidence: ReleaseEvidence): LedgerState {
   requireEpoch(state, epoch);
   const reservation = reservationOfID(state, id);
-  if (reservation === undefined) throw new CodedError('ReservationAbsent', `the ledger has no reservation ${id}`);
+  if (reservation === undefined) throw defenderError('ReservationAbsent', `the ledger has no reservation ${id}`);
   if (!proves(evidence, reservation))
-    throw new CodedError('NoEvidence', `what is known of ${reservation.machine} does not prove that operation ${id} has ended`, {
+    throw defenderError('NoEvidence', `what is known of ${reservation.machine} does not prove that operation ${id} has ended`, {
       next: `kubenode why ${reservation.machine}`,
     });
   const reservations = state.reservations.filter((each) => each.id !== id);
@@ -126,7 +127,7 @@ export type Succession =
 export function takeOver(state: LedgerState, epoch: number, id: string, successor: LedgerReservation, why: Succession): LedgerState {
   requireEpoch(state, epoch);
   const reservation = reservationOfID(state, id);
-  if (reservation === undefined) throw new CodedError('ReservationAbsent', `the ledger has no reservation ${id}`);
+  if (reservation === undefined) throw defenderError('ReservationAbsent', `the ledger has no reservation ${id}`);
   const allowed =
     successor.machineUID === reservation.machineUID &&
     reservationOfID(state, successor.id) === undefined &&
@@ -134,7 +135,7 @@ export function takeOver(state: LedgerState, epoch: number, id: string, successo
       ? successor.kind === 'Delete' && reservation.kind !== 'Delete'
       : successor.kind === 'Repair' && reservation.kind !== 'Delete' && why.agentSilent && why.nowMs > Date.parse(reservation.notAfter));
   if (!allowed)
-    throw new CodedError(
+    throw defenderError(
       'NoEvidence',
       `reservation ${id} (${reservation.kind}) of ${reservation.machine} must not be taken over by a ${successor.kind} reservation yet`,
     );

@@ -1,3 +1,4 @@
+import { defenderErrorCodes } from './errors.ts';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { LedgerReservation, StartsBucket } from '../api/disruption-ledger.ts';
@@ -194,7 +195,7 @@ describe('case 26: a token', () => {
               if (act === 'reserve') spent.set(machine, (spent.get(machine) ?? 0) + 1);
               if (act === 'cancel') spent.set(machine, (spent.get(machine) ?? 0) - 1);
             } catch (error) {
-              if (!isCoded(error, 'ReservationExists', 'ReservationAbsent')) throw error;
+              if (!isCoded(error, defenderErrorCodes, 'ReservationExists', 'ReservationAbsent')) throw error;
             }
           const total = [...spent.values()].reduce((sum, each) => sum + each, 0);
           const held = (ledger.hours ?? []).reduce((sum, bucket) => sum + (bucket.starts['Repair cluster'] ?? 0), 0);

@@ -1,5 +1,5 @@
+import { kubeError } from './errors.ts';
 import { canonical } from '../api/digest.ts';
-import { CodedError } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { Resource } from '../api/resource.ts';
 import type { KubeObject } from '../api/wire.ts';
@@ -81,7 +81,7 @@ export function createCache(options: CacheOptions): Cache {
         return reflector;
       }
       if (existing.project !== project || existing.keepManagers !== keepManagers) {
-        throw new CodedError('StoreTaken', `a store of ${resource.plural} with this selection exists and keeps other parts of its objects`);
+        throw kubeError('StoreTaken', `a store of ${resource.plural} with this selection exists and keeps other parts of its objects`);
       }
       // One resource and selection is one type: the key holds all that the type depends on.
       const reflector = existing.reflector as Reflector<T>;

@@ -1,4 +1,5 @@
-import { CodedError, messageOf } from '../api/errors.ts';
+import { kubeError } from './errors.ts';
+import { messageOf } from '../api/errors.ts';
 import type { ApiRequest, Transport } from '../api/transport.ts';
 
 export interface TokenSource {
@@ -39,13 +40,13 @@ export function endpointOf(connection: Connection): URL {
   try {
     url = new URL(server);
   } catch (cause) {
-    throw new CodedError('ConnectionInvalid', `"${server}" is not a URL of an API server: ${messageOf(cause)}`, { cause });
+    throw kubeError('ConnectionInvalid', `"${server}" is not a URL of an API server: ${messageOf(cause)}`, { cause });
   }
   if (url.protocol !== 'https:') {
-    throw new CodedError('ConnectionInvalid', `"${server}" is not reached over https; credentials are sent over verified TLS only`);
+    throw kubeError('ConnectionInvalid', `"${server}" is not reached over https; credentials are sent over verified TLS only`);
   }
   if ((clientCert === undefined) !== (clientKey === undefined)) {
-    throw new CodedError('ConnectionInvalid', `for ${server} a client certificate and its key must be given together`);
+    throw kubeError('ConnectionInvalid', `for ${server} a client certificate and its key must be given together`);
   }
   return url;
 }
@@ -90,9 +91,6 @@ export function hintsBounded(request: ApiRequest): () => void {
   return () => {
     hints++;
     if (hints > MOST_HINTS)
-      throw new CodedError(
-        'AnswerTooLarge',
-        `${request.method} ${request.path}: the server sent more than ${MOST_HINTS} answers of 100 to 199`,
-      );
+      throw kubeError('AnswerTooLarge', `${request.method} ${request.path}: the server sent more than ${MOST_HINTS} answers of 100 to 199`);
   };
 }

@@ -1,3 +1,4 @@
+import { kubeError } from './errors.ts';
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { KubeObject, Stored } from '../api/wire.ts';
@@ -111,9 +112,9 @@ export function createController(options: ControllerOptions): Controller {
 }
 
 function checkOptions({ name, watches, resyncMs }: ControllerOptions): void {
-  if (watches.length === 0) throw new CodedError('NothingWatched', `controller "${name}" watches nothing and would never run`);
+  if (watches.length === 0) throw kubeError('NothingWatched', `controller "${name}" watches nothing and would never run`);
   if (resyncMs !== undefined && !(resyncMs > 0)) {
-    throw new CodedError('BadResync', `resyncMs of controller "${name}" must be more than 0, not ${resyncMs}`);
+    throw kubeError('BadResync', `resyncMs of controller "${name}" must be more than 0, not ${resyncMs}`);
   }
 }
 

@@ -1,5 +1,6 @@
+import { kubeError } from './errors.ts';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { CodedError } from '../api/errors.ts';
+import type { CodedError } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
 import type { Connection } from './connect.ts';
 
@@ -53,11 +54,11 @@ function checkToken(token: string, source: string, clock: Clock): void {
 }
 
 function invalid(message: string, cause?: unknown): CodedError {
-  return new CodedError('KubeconfigInvalid', message, { cause });
+  return kubeError('KubeconfigInvalid', message, { cause });
 }
 
 function expired(source: string, what: string, untilMs: number): CodedError {
-  return new CodedError('CredentialsExpired', `${source}: its ${what} expired on ${new Date(untilMs).toISOString()}`, {
+  return kubeError('CredentialsExpired', `${source}: its ${what} expired on ${new Date(untilMs).toISOString()}`, {
     next: 'fetch a new kubeconfig from whoever issued it',
   });
 }

@@ -1,8 +1,9 @@
+import { kubeError } from './errors.ts';
 import type { OutgoingHttpHeaders } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { parseDocument } from 'yaml';
-import { CodedError, messageOf } from '../api/errors.ts';
+import { messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
 import type { Connection, TokenSource } from './connect.ts';
 import { checkCredentials } from './credentials.ts';
@@ -82,18 +83,18 @@ async function kubeconfigFiles(options: KubeconfigOptions): Promise<{ file: stri
     } catch (cause) {
       // As kubectl: of several files some may be absent.
       if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') {
-        throw new CodedError('KubeconfigInvalid', `${file} cannot be read: ${messageOf(cause)}`, { cause });
+        throw kubeError('KubeconfigInvalid', `${file} cannot be read: ${messageOf(cause)}`, { cause });
       }
     }
   }
   if (found.length > 0) return found;
   if (listed.length === 0 && env['KUBERNETES_SERVICE_HOST'] !== undefined) {
     if (options.context === undefined) return undefined;
-    throw new CodedError('NoContext', `there is no context "${options.context}": this is a pod, and there is no kubeconfig`, {
+    throw kubeError('NoContext', `there is no context "${options.context}": this is a pod, and there is no kubeconfig`, {
       next: 'leave --context out to use the service account of the pod',
     });
   }
-  throw new CodedError('KubeconfigAbsent', `there is no kubeconfig: ${paths.join(', ')} does not exist`, {
+  throw kubeError('KubeconfigAbsent', `there is no kubeconfig: ${paths.join(', ')} does not exist`, {
     next: 'name one with --kubeconfig or $KUBECONFIG',
   });
 }
@@ -131,22 +132,21 @@ function parse(file: string, content: string): Fields {
   const [error] = document.errors;
   if (error !== undefined) {
     const line = error.linePos?.[0].line;
-    throw new CodedError('KubeconfigInvalid', `${file}${line === undefined ? '' : `:${line}`} is no YAML (${error.code})`);
+    throw kubeError('KubeconfigInvalid', `${file}${line === undefined ? '' : `:${line}`} is no YAML (${error.code})`);
   }
   const fields: unknown = document.toJS();
   if (isFields(fields)) return fields;
-  throw new CodedError('KubeconfigInvalid', `${file} is no kubeconfig: a map with clusters, contexts and users is expected`);
+  throw kubeError('KubeconfigInvalid', `${file} is no kubeconfig: a map with clusters, contexts and users is expected`);
 }
 
 function collect(into: Map<string, Named>, file: string, fields: Fields, list: string, member: string): void {
   const items = fields[list] ?? [];
-  if (!Array.isArray(items)) throw new CodedError('KubeconfigInvalid', `${file}: \`${list}\` must be a list`);
+  if (!Array.isArray(items)) throw kubeError('KubeconfigInvalid', `${file}: \`${list}\` must be a list`);
   for (const [i, item] of items.entries()) {
     const name: unknown = isFields(item) ? item['name'] : undefined;
-    if (!isFields(item) || typeof name !== 'string')
-      throw new CodedError('KubeconfigInvalid', `${file}: \`${list}[${i}].name\` must be set`);
+    if (!isFields(item) || typeof name !== 'string') throw kubeError('KubeconfigInvalid', `${file}: \`${list}[${i}].name\` must be set`);
     const content = item[member] ?? {};
-    if (!isFields(content)) throw new CodedError('KubeconfigInvalid', `${file}: \`${list}[${i}].${member}\` must be a map`);
+    if (!isFields(content)) throw kubeError('KubeconfigInvalid', `${file}: \`${list}[${i}].${member}\` must be a map`);
     if (!into.has(name)) into.set(name, { file, fields: { ...content, name } });
   }
 }
@@ -155,15 +155,15 @@ function choose(config: Kubeconfig, wanted: string | undefined): { name: string;
   const files = config.files.join(', ');
   const name = wanted ?? config.currentContext;
   if (name === undefined) {
-    throw new CodedError('NoContext', `${files} names no current-context; ${known(config.contexts)}`, {
+    throw kubeError('NoContext', `${files} names no current-context; ${known(config.contexts)}`, {
       next: 'kubectl config use-context NAME',
     });
   }
   const context = config.contexts.get(name);
-  if (context === undefined) throw new CodedError('NoContext', `there is no context "${name}" in ${files}; ${known(config.contexts)}`);
+  if (context === undefined) throw kubeError('NoContext', `there is no context "${name}" in ${files}; ${known(config.contexts)}`);
   const cluster = config.clusters.get(text(context, 'cluster') ?? '');
   if (cluster === undefined) {
-    throw new CodedError(
+    throw kubeError(
       'KubeconfigInvalid',
       `context "${name}" of ${files} names cluster "${text(context, 'cluster') ?? ''}", which does not exist; ${known(config.clusters)}`,
     );
@@ -171,7 +171,7 @@ function choose(config: Kubeconfig, wanted: string | undefined): { name: string;
   const userName = text(context, 'user');
   const user = userName === undefined ? { file: context.file, fields: {} } : config.users.get(userName);
   if (user === undefined)
-    throw new CodedError(
+    throw kubeError(
       'KubeconfigInvalid',
       `context "${name}" of ${files} names user "${userName}", which does not exist; ${known(config.users)}`,
     );
@@ -182,13 +182,13 @@ const known = (named: Map<string, Named>): string => `known: ${[...named.keys()]
 
 async function clusterConnection(cluster: Named, source: string): Promise<Connection> {
   const server = text(cluster, 'server');
-  if (server === undefined) throw new CodedError('KubeconfigInvalid', `${source}: its cluster has no server`);
+  if (server === undefined) throw kubeError('KubeconfigInvalid', `${source}: its cluster has no server`);
   if (cluster.fields['insecure-skip-tls-verify'] === true) {
-    throw new CodedError('TlsNotVerified', `${source}: insecure-skip-tls-verify is set; KubeNode verifies every server`, {
+    throw kubeError('TlsNotVerified', `${source}: insecure-skip-tls-verify is set; KubeNode verifies every server`, {
       next: 'put the authority of the server into certificate-authority-data',
     });
   }
-  if (text(cluster, 'proxy-url') !== undefined) throw new CodedError('KubeconfigInvalid', `${source}: proxy-url is not supported`);
+  if (text(cluster, 'proxy-url') !== undefined) throw kubeError('KubeconfigInvalid', `${source}: proxy-url is not supported`);
   const ca = await inlineOrFile(cluster, 'certificate-authority', source);
   const tlsServerName = text(cluster, 'tls-server-name');
   return { server, ...(ca === undefined ? {} : { ca }), ...(tlsServerName === undefined ? {} : { tlsServerName }) };
@@ -198,7 +198,7 @@ type Credentials = Pick<Connection, 'token' | 'clientCert' | 'clientKey'>;
 
 async function plainCredentials(user: Named, source: string, clock: Clock): Promise<Credentials> {
   for (const field of ['username', 'password', 'as', 'as-groups']) {
-    if (user.fields[field] !== undefined) throw new CodedError('KubeconfigInvalid', `${source}: \`${field}\` of a user is not supported`);
+    if (user.fields[field] !== undefined) throw kubeError('KubeconfigInvalid', `${source}: \`${field}\` of a user is not supported`);
   }
   const clientCert = await inlineOrFile(user, 'client-certificate', source);
   const clientKey = await inlineOrFile(user, 'client-key', source);
@@ -232,7 +232,7 @@ async function programCredentials(user: Named, source: string): Promise<Credenti
       await config.applyToHTTPSOptions(given);
     } catch (cause) {
       const said = messageOf(cause).replaceAll(/\s+/g, ' ').trim().slice(0, 200);
-      throw new CodedError('CredentialsFailed', `${source}: the program that gives its credentials failed: ${said}`, { cause });
+      throw kubeError('CredentialsFailed', `${source}: the program that gives its credentials failed: ${said}`, { cause });
     }
     const authorization = Object.entries(headers).find(([header]) => header.toLowerCase() === 'authorization')?.[1];
     return {
@@ -265,7 +265,7 @@ async function fileText(path: string, source: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (cause) {
-    throw new CodedError('KubeconfigInvalid', `${source}: ${path} cannot be read: ${messageOf(cause)}`, { cause });
+    throw kubeError('KubeconfigInvalid', `${source}: ${path} cannot be read: ${messageOf(cause)}`, { cause });
   }
 }
 
@@ -288,7 +288,7 @@ function text(named: Named, field: string): string | undefined {
   const value = named.fields[field];
   if (value === undefined || value === null || value === '') return undefined;
   if (typeof value === 'string') return value;
-  throw new CodedError('KubeconfigInvalid', `${named.file}: \`${field}\` must be a string`);
+  throw kubeError('KubeconfigInvalid', `${named.file}: \`${field}\` must be a string`);
 }
 
 function isFields(value: unknown): value is Fields {

@@ -1,4 +1,5 @@
-import { CodedError } from '../api/errors.ts';
+import { kubeError } from './errors.ts';
+import type { CodedError } from '../api/errors.ts';
 
 const NEWLINE = 10;
 /** Of one stream. Kubernetes sends none; each costs, and none is an event that is counted. */
@@ -35,7 +36,7 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: numb
         continue;
       }
       empty++;
-      if (empty > MOST_EMPTY) throw new CodedError('LinesEmpty', `the stream has more than ${MOST_EMPTY} empty lines`);
+      if (empty > MOST_EMPTY) throw kubeError('LinesEmpty', `the stream has more than ${MOST_EMPTY} empty lines`);
     }
     if (lines.length > 0) yield lines;
     if (start === chunk.length) continue;
@@ -43,9 +44,9 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: numb
     if (pendingBytes > maxBytes) throw tooLong(maxBytes);
     pending.push(chunk.subarray(start));
   }
-  if (pendingBytes > 0) throw new CodedError('Truncated', `the stream ended inside a line, after ${pendingBytes} bytes of it`);
+  if (pendingBytes > 0) throw kubeError('Truncated', `the stream ended inside a line, after ${pendingBytes} bytes of it`);
 }
 
 function tooLong(maxBytes: number): CodedError {
-  return new CodedError('LineTooLong', `a line of the stream is longer than ${maxBytes} bytes`);
+  return kubeError('LineTooLong', `a line of the stream is longer than ${maxBytes} bytes`);
 }

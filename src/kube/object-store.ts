@@ -1,5 +1,5 @@
+import { kubeError } from './errors.ts';
 import { canonical } from '../api/digest.ts';
-import { CodedError } from '../api/errors.ts';
 import { keyOf } from '../api/resource.ts';
 import type { ObjectKey } from '../api/resource.ts';
 import type { KubeObject, Stored } from '../api/wire.ts';
@@ -46,15 +46,14 @@ export function createObjectStore<T extends KubeObject>(): ObjectStore<T> {
 
     byIndex(name, value) {
       const index = indexes.get(name);
-      if (index === undefined)
-        throw new CodedError('UnknownIndex', `there is no index "${name}"; there are: ${[...indexes.keys()].join(', ')}`);
+      if (index === undefined) throw kubeError('UnknownIndex', `there is no index "${name}"; there are: ${[...indexes.keys()].join(', ')}`);
       return [...(index.buckets.get(value)?.values() ?? [])];
     },
 
     addIndex(name, values) {
       const existing = indexes.get(name);
       if (existing?.values === values) return;
-      if (existing !== undefined) throw new CodedError('IndexTaken', `index "${name}" exists with another function`);
+      if (existing !== undefined) throw kubeError('IndexTaken', `index "${name}" exists with another function`);
       const index: Index<T> = { values, buckets: new Map() };
       fill(index, objects);
       indexes.set(name, index);

@@ -1,4 +1,4 @@
-import { CodedError } from '../api/errors.ts';
+import { kubeError } from './errors.ts';
 import type { Clock, Random } from '../api/ports.ts';
 import { askedMsOf } from './api-error.ts';
 import { halfJitterMs } from './backoff.ts';
@@ -116,7 +116,7 @@ export function createQueue(options: QueueOptions): Queue {
     },
     add(key, { priority = 'live', afterMs = 0 } = {}) {
       if (signal.aborted) return;
-      if (!(afterMs >= 0)) throw new CodedError('BadDelay', `afterMs of "${key}" must be 0 or more, not ${afterMs}`);
+      if (!(afterMs >= 0)) throw kubeError('BadDelay', `afterMs of "${key}" must be 0 or more, not ${afterMs}`);
       add(state, key, entryOf(state, key), priority, clock.monotonic() + afterMs);
       fill(state);
     },
@@ -247,7 +247,7 @@ async function run(state: QueueState, key: string, entry: Entry): Promise<void> 
   try {
     const result = await process(key, { failures: entry.failures });
     const after = result?.requeueAfterMs;
-    if (after !== undefined && !(after >= 0)) throw new CodedError('BadRequeue', `requeueAfterMs must be 0 or more, not ${after}`);
+    if (after !== undefined && !(after >= 0)) throw kubeError('BadRequeue', `requeueAfterMs must be 0 or more, not ${after}`);
     entry.failures = 0;
     entry.running = false;
     if (after !== undefined && after !== Infinity) schedule(state, key, entry, 'live', clock.monotonic() + after);

@@ -1,6 +1,7 @@
+import { kubeError } from './errors.ts';
 import { Events } from '../api/builtin.ts';
 import type { Event } from '../api/builtin.ts';
-import { CodedError, messageOf } from '../api/errors.ts';
+import { messageOf } from '../api/errors.ts';
 import { plainText } from '../api/plain-text.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { KubeObject } from '../api/wire.ts';
@@ -188,5 +189,5 @@ function eventOf(options: RecorderOptions, { about, event, count, first, last }:
 }
 
 function late(): Error {
-  return new CodedError('Stalled', `no answer within ${ANSWER_MS} ms`);
+  return kubeError('Stalled', `no answer within ${ANSWER_MS} ms`);
 }

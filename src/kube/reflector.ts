@@ -1,4 +1,4 @@
-import { CodedError } from '../api/errors.ts';
+import { kubeError } from './errors.ts';
 import type { ObjectKey } from '../api/resource.ts';
 import { matchesLabels } from '../api/selector.ts';
 import type { KubeObject } from '../api/wire.ts';
@@ -62,7 +62,7 @@ const BY_NAMESPACE = 'metadata.namespace';
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { resource } = options;
   if (options.labels !== undefined && Object.keys(options.labels).length === 0) {
-    throw new CodedError(
+    throw kubeError(
       'EmptySelector',
       `a store of ${resource.plural} with an empty label selector would select every object; leave it out instead`,
     );

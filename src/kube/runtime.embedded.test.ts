@@ -1,3 +1,4 @@
+import { answerCodes } from './errors.ts';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -268,7 +269,7 @@ const definition = {
 };
 
 function unlessEmptied(error: unknown): undefined {
-  if (isCoded(error, 'Invalid') && error.message.includes('Invalid value: "null"')) return undefined;
+  if (isCoded(error, answerCodes, 'Invalid') && error.message.includes('Invalid value: "null"')) return undefined;
   throw error;
 }
 

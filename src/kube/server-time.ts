@@ -12,8 +12,8 @@
  * - Answers that contradict what is known by more than STEP_MS (the server's clock was set, a proxy repeats an old `Date`, servers disagree)
  *   make the time unknown, until nothing was said of one of the two times for SETTLE_MS; a new time needs several answers that agree with each other.
  */
+import { kubeError } from './errors.ts';
 import type { Clock } from '../api/ports.ts';
-import { CodedError } from '../api/errors.ts';
 import type { ApiResponse, Transport } from '../api/transport.ts';
 
 /** An answer that took longer tells nothing. */
@@ -149,7 +149,7 @@ export function serverClock(clock: Clock, time: Pick<ServerTime, 'estimate'>): C
     now() {
       const estimate = time.estimate();
       if (estimate !== undefined) return estimate.ms;
-      throw new CodedError(
+      throw kubeError(
         'ServerTimeUnknown',
         'the time of the API server is not known: it has sent no usable Date, or its answers contradict each other',
         {

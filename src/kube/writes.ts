@@ -1,3 +1,4 @@
+import { kubeErrorCodes } from './errors.ts';
 import { isCoded } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
 import { keyOf } from '../api/resource.ts';
@@ -284,5 +285,5 @@ function trackingClient(state: OwnWritesState, client: Client, writer: string): 
 
 /** The server refused the write, or was never asked: nothing was written. */
 export function isRefusal(error: unknown): boolean {
-  return error instanceof ApiError ? error.status < 500 : isCoded(error, 'NameMissing', 'NamespaceMissing');
+  return error instanceof ApiError ? error.status < 500 : isCoded(error, kubeErrorCodes, 'NameMissing', 'NamespaceMissing');
 }

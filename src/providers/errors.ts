@@ -1,12 +1,18 @@
-import { CodedError, isCoded, messageOf } from '../api/errors.ts';
+import { errorsOf, isCoded, messageOf, surroundings, type CodedError, type CodeOf, type ErrorTable } from '../api/errors.ts';
 import { PROVIDER_ERRORS } from '../api/provider.ts';
 
-export type ProviderErrorCode = (typeof PROVIDER_ERRORS)[number];
+export type ProviderErrorCode = CodeOf<typeof PROVIDER_ERRORS>;
 
 /** What an InfraProvider throws. Callers wait and repeat, save after `InvalidConfig`. */
-export function providerError(code: ProviderErrorCode, message: string, options: { cause?: unknown; next?: string } = {}): CodedError {
-  return new CodedError(code, message, options);
-}
+export const providerError = errorsOf(PROVIDER_ERRORS);
+
+/** What keeps the process that hosts local nodes from working. */
+export const localErrorCodes = {
+  HostRunning: surroundings('another process runs these nodes'),
+  ProcessesLeft: surroundings('processes of a node do not end'),
+} as const satisfies ErrorTable;
+
+export const localError = errorsOf(localErrorCodes);
 
 const BY_ERRNO: Record<string, ProviderErrorCode> = {
   EACCES: 'Unauthorized',
@@ -19,8 +25,8 @@ const BY_ERRNO: Record<string, ProviderErrorCode> = {
 };
 
 /** Any failure as a provider's: coded ones as they are, what the system said by its errno, all else `Unavailable`. */
-export function asProviderError(error: unknown, doing: string): CodedError {
-  if (isCoded(error, ...PROVIDER_ERRORS)) return error;
+export function asProviderError(error: unknown, doing: string): CodedError<ProviderErrorCode> {
+  if (isCoded(error, PROVIDER_ERRORS)) return error;
   return providerError(BY_ERRNO[errnoOf(error) ?? ''] ?? 'Unavailable', `${doing}: ${messageOf(error)}`, { cause: error });
 }
 

@@ -1,6 +1,6 @@
+import { syncError } from './errors.ts';
 import { mkdir, readFile, rename, writeFile, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CodedError } from '../api/errors.ts';
 import { unitDigest } from '../api/digest.ts';
 import type { KubeObject } from '../api/wire.ts';
 
@@ -23,7 +23,7 @@ export interface Bundles {
 export function openBundles(dir: string): Bundles {
   const memory = new Map<string, StoredUnit>();
   const fileOf = (digest: string): string => {
-    if (!/^v\d+:[a-f0-9]{64}$/.test(digest)) throw new CodedError('InvalidDigest', `"${digest}" is not a unit digest`);
+    if (!/^v\d+:[a-f0-9]{64}$/.test(digest)) throw syncError('InvalidDigest', `"${digest}" is not a unit digest`);
     return join(dir, `${digest.replace(':', '-')}.json`);
   };
 
@@ -44,7 +44,7 @@ export function openBundles(dir: string): Bundles {
     },
 
     async put(digest, unit) {
-      if (unitDigest(unit.objects) !== digest) throw new CodedError('InvalidDigest', `unit ${unit.key} does not have the digest ${digest}`);
+      if (unitDigest(unit.objects) !== digest) throw syncError('InvalidDigest', `unit ${unit.key} does not have the digest ${digest}`);
       if (memory.has(digest)) return;
       memory.set(digest, unit);
       await mkdir(dir, { recursive: true });

@@ -1,7 +1,7 @@
-import { CodedError, content, surroundings, type ErrorRow } from '../api/errors.ts';
+import { content, errorsOf, surroundings, type ErrorTable } from '../api/errors.ts';
 
 /** What can be wrong with a commit or with carrying it out; each is also the reason of a condition and an Event. */
-const syncErrorCodes = {
+export const syncErrorCodes = {
   EmptyRender: content('it renders no cluster, or nothing at all for one that has units'),
   NoStage: content('a cluster that no stage selects'),
   PruneBudget: content('it would delete more than the Fleet allows'),
@@ -18,9 +18,8 @@ const syncErrorCodes = {
   NotOurs: surroundings('an object that belongs to another fleet'),
   Overtaken: surroundings('another hub, or a newer decision, has gone on from what this step was decided from'),
   Deposed: surroundings('another term of the hub has begun: this one writes nothing more'),
-} as const satisfies Record<string, ErrorRow>;
-export type SyncErrorCode = keyof typeof syncErrorCodes;
+  InvalidDigest: surroundings('a stored unit that is not what its digest says'),
+  TypeCheckFailed: surroundings('the types of a commit could not be checked'),
+} as const satisfies ErrorTable;
 
-export function syncError(code: SyncErrorCode, message: string, options: { cause?: unknown; next?: string } = {}): CodedError {
-  return new CodedError(code, message, { ...options, verdict: syncErrorCodes[code].verdict });
-}
+export const syncError = errorsOf(syncErrorCodes);

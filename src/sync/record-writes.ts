@@ -1,4 +1,5 @@
 /** How records of a cluster are written: many changes at once, over the object that they were computed from. */
+import { syncErrorCodes } from './errors.ts';
 import { Clusters, type UnitStatus } from '../api/cluster.ts';
 import { canonical } from '../api/digest.ts';
 import { isCoded, type CodedError } from '../api/errors.ts';
@@ -39,7 +40,7 @@ export async function changeRecords<T extends RecordChange>(
       try {
         units = changed(units, change);
       } catch (error) {
-        if (!isCoded(error, 'Overtaken')) throw error;
+        if (!isCoded(error, syncErrorCodes, 'Overtaken')) throw error;
         refused.set(change, error);
       }
     }

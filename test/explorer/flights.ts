@@ -1,4 +1,5 @@
 /** Acts of a leader that are under way: the real guarded writes of src, one API call at a time. */
+import { defenderErrorCodes } from '../../src/defender/errors.ts';
 import { actOf } from '../../src/controllers/machine/steps.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import { freeVanished } from '../../src/controllers/machine/reservation/steps.ts';
@@ -117,7 +118,7 @@ function grants(world: World, leader: Leader, scenario: Scenario, mutation: Muta
     );
     return 'write' in pass.judge({ ledger: read(world.ledger) });
   } catch (error) {
-    if (isCoded(error, 'Deposed')) return true;
+    if (isCoded(error, defenderErrorCodes, 'Deposed')) return true;
     throw error;
   }
 }
@@ -206,7 +207,7 @@ export function advance(
   try {
     move = act.judge({ machine: read(flight.machine), node: read(flight.node), ledger: read(flight.ledger) });
   } catch (error) {
-    if (!isCoded(error, 'Deposed')) throw error;
+    if (!isCoded(error, defenderErrorCodes, 'Deposed')) throw error;
     return { label: `${name}: deposed`, world: withLeader(world, index, DOWN) };
   }
   if ('stop' in move) return { label: `${name}: stops, ${move.stop}`, world: ended };

@@ -1,4 +1,5 @@
 /** Everything that is not a leader, as small faithful stand-ins: agents, the set controller, people, time. */
+import { controllerErrorCodes } from '../../src/controllers/shared/errors.ts';
 import type { ComponentEntry, Machine, MachineStatus, Operation } from '../../src/api/machine.ts';
 import { contentOf } from '../../src/api/machine/values.ts';
 import type { Stored } from '../../src/api/wire.ts';
@@ -269,7 +270,7 @@ function released(world: World, index: number, machine: Stored<Machine>): Succes
     const still = agent?.order === undefined ? freed : withAgent(freed, index, { ...agent, state: 'idle', order: undefined });
     return [{ label: `an operator releases ${machineName(index)}`, world: still, fault: false }];
   } catch (error) {
-    if (!isCoded(error, 'NothingToRelease')) throw error;
+    if (!isCoded(error, controllerErrorCodes, 'NothingToRelease')) throw error;
     return [];
   }
 }

@@ -1,9 +1,15 @@
+export interface ErrorOptions {
+  cause?: unknown;
+  /** A command or a step that can be taken. */
+  next?: string;
+}
+
 /**
  * Errors with a code. Each area keeps one table of its codes; callers branch on `code`, people read `message`.
  * A message names what is wrong, where, and what is allowed; `next` is a command or a step that can be taken.
  */
-export class CodedError extends Error {
-  readonly code: string;
+export class CodedError<Code extends string = string> extends Error {
+  readonly code: Code;
   readonly next: string | undefined;
   /**
    * Whether this is a verdict about content: the same content gets it again, for everyone and at any time. Only such an error may refuse a commit; all
@@ -11,7 +17,7 @@ export class CodedError extends Error {
    */
   readonly verdict: boolean;
 
-  constructor(code: string, message: string, options: { cause?: unknown; next?: string; verdict?: boolean } = {}) {
+  constructor(code: Code, message: string, options: ErrorOptions & { verdict?: boolean } = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'CodedError';
     this.code = code;
@@ -31,8 +37,27 @@ export const content = (means: string): ErrorRow => ({ means, verdict: true });
 /** Something around it is, or nothing could be judged: trying again may help. */
 export const surroundings = (means: string): ErrorRow => ({ means, verdict: false });
 
-export function isCoded(error: unknown, ...codes: string[]): error is CodedError {
-  return error instanceof CodedError && (codes.length === 0 || codes.includes(error.code));
+/** The codes of one area. */
+export type ErrorTable = Readonly<Record<string, ErrorRow>>;
+export type CodeOf<Table extends ErrorTable> = keyof Table & string;
+
+/** Makes errors of a table. */
+export function errorsOf<Table extends ErrorTable>(table: Table) {
+  return <Code extends CodeOf<Table>>(code: Code, message: string, options: ErrorOptions = {}): CodedError<Code> =>
+    new CodedError(code, message, { ...options, verdict: table[code]?.verdict ?? false });
+}
+
+/** Whether it has a code: any, any of the table, or one of those that are named. */
+export function isCoded(error: unknown): error is CodedError;
+export function isCoded<Table extends ErrorTable, Code extends CodeOf<Table> = CodeOf<Table>>(
+  error: unknown,
+  table: Table,
+  ...codes: Code[]
+): error is CodedError<Code>;
+export function isCoded(error: unknown, table?: ErrorTable, ...codes: string[]): boolean {
+  if (!(error instanceof CodedError)) return false;
+  if (codes.length > 0) return codes.includes(error.code);
+  return table === undefined || Object.hasOwn(table, error.code);
 }
 
 /** The message of anything that was thrown. */

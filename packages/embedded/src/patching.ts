@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import { isCoded } from '@kubenode/api-machinery/errors';
+import { applyErrorCodes } from './apply/errors.ts';
 import { apply, conflictMessage, conflictStatus } from './apply/index.ts';
 import { accepted, bodyText, contentType, duplicatesOf, parseBody, tooDeeply, writerOf, type Call, type Reply } from './call.ts';
 import { decode, checkFields, checkPatched } from './decode.ts';
@@ -91,8 +92,8 @@ function applied(call: Call, live: JsonObject | undefined, patch: JsonObject, wr
       now: now(world),
     });
   } catch (error) {
-    if (isCoded(error, 'BadRequest')) throw badRequest(error.message);
-    if (isCoded(error, 'InvalidApply')) throw new Refusal(500, undefined, error.message);
+    if (isCoded(error, applyErrorCodes, 'BadRequest')) throw badRequest(error.message);
+    if (isCoded(error, applyErrorCodes, 'InvalidApply')) throw new Refusal(500, undefined, error.message);
     throw error;
   }
   if (!result.ok) {

@@ -1,4 +1,4 @@
-import { CodedError } from '../../api/errors.ts';
+import { type CodedError, objectError } from '../../api/errors.ts';
 import { API_VERSION, GROUP, VERSION } from '../../api/kind.ts';
 import type { ComponentEntry, ComponentStatus, Machine, Operation } from '../../api/machine.ts';
 import { ENTRY_ACTIONS, MACHINE, contentOf } from '../../api/machine/values.ts';
@@ -126,7 +126,7 @@ function objectOf(value: unknown, kind: string): KubeObject & Record<string, unk
       return value as KubeObject & Record<string, unknown>;
     }
   }
-  throw new CodedError('InvalidObject', `not a ${kind} of ${API_VERSION}`);
+  throw objectError('InvalidObject', `not a ${kind} of ${API_VERSION}`);
 }
 
 /** A value with its field path. */
@@ -136,7 +136,7 @@ class FieldReader {
 
   constructor(value: unknown, path: string) {
     if (value === null || typeof value !== 'object' || Array.isArray(value))
-      throw new CodedError('InvalidObject', `\`${path}\` must be an object`);
+      throw objectError('InvalidObject', `\`${path}\` must be an object`);
     this.#fields = value as Record<string, unknown>;
     this.#path = path;
   }
@@ -177,6 +177,6 @@ class FieldReader {
   }
 
   #wrong(field: string, what: string): CodedError {
-    return new CodedError('InvalidObject', `\`${this.#path}.${field}\` ${what}`);
+    return objectError('InvalidObject', `\`${this.#path}.${field}\` ${what}`);
   }
 }

@@ -1,3 +1,4 @@
+import { agentErrorCodes } from '../errors.ts';
 import { dirname } from 'node:path';
 import { isCoded } from '../../api/errors.ts';
 import type { AgentContext } from '../context.ts';
@@ -24,7 +25,7 @@ export async function removeOrLeave(ctx: AgentContext, path: string): Promise<vo
   try {
     await removeFile(ctx.durable, ctx.layout.root, path);
   } catch (error) {
-    if (!isCoded(error, 'PathRefused')) throw error;
+    if (!isCoded(error, agentErrorCodes, 'PathRefused')) throw error;
     ctx.happened({ type: 'Warning', reason: 'FileLeft', message: error.message });
   }
 }

@@ -1,5 +1,5 @@
 import { basename, isAbsolute, join } from 'node:path';
-import { messageOf } from '../../api/errors.ts';
+import { CodedError, messageOf } from '../../api/errors.ts';
 import { OWN_FOLDERS } from '../../api/machine-component/values.ts';
 import { agentError, codeOf } from '../errors.ts';
 import { onNode } from './layout.ts';
@@ -114,7 +114,7 @@ export async function inReached<T>({ folder, path }: Reached, name: string, work
     // People know the folder by its own name.
     const message = messageOf(error).replaceAll(held, path);
     if (!(error instanceof Error) || message === error.message) throw error;
-    throw agentError(codeOf(error), message, { cause: error });
+    throw new CodedError(codeOf(error), message, { cause: error });
   } finally {
     await folder.close();
   }

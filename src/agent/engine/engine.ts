@@ -6,7 +6,7 @@ import { newMemory } from '../context.ts';
 import type { AgentContext, Happening, AgentPorts } from '../context.ts';
 import { createDurable } from '../disk/durable.ts';
 import { layoutOf } from '../disk/layout.ts';
-import { codeOf } from '../errors.ts';
+import { codeOf, agentErrorCodes } from '../errors.ts';
 import type { TemplateNode } from '../generation/manifest.ts';
 import { createStore } from '../generation/store.ts';
 import { keepNodeCredentialsGood } from '../identity/node-credentials.ts';
@@ -159,7 +159,7 @@ async function step(loop: Loop): Promise<Stepped> {
     signal.throwIfAborted();
     log.error({ error: messageOf(error), code: codeOf(error) }, 'a step failed');
     // How much of a failed write is on the disk is not known: everything is read again.
-    if (isCoded(error, 'DiskFailing')) closeJournal(memory, { reason: 'DiskFailing', message: error.message });
+    if (isCoded(error, agentErrorCodes, 'DiskFailing')) closeJournal(memory, { reason: 'DiskFailing', message: error.message });
     return pause(loop);
   }
 }

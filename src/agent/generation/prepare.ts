@@ -7,7 +7,7 @@ import { sleep } from '../../kube/clock.ts';
 import { parseComponentSpec } from './spec.ts';
 import type { AgentContext } from '../context.ts';
 import { draftOf } from '../disk/durable.ts';
-import { agentError, failureOf, short } from '../errors.ts';
+import { agentError, failureOf, short, agentErrorCodes } from '../errors.ts';
 import { buildGeneration } from './generation.ts';
 import { isLoopback, renderManifest } from './manifest.ts';
 import type { Manifest } from './manifest.ts';
@@ -127,7 +127,7 @@ async function readSpec(ctx: AgentContext, { name, version }: Source, signal: Ab
       await requireSigned(ctx, name, version, kept);
       return kept;
     } catch (error) {
-      if (!isCoded(error, 'SignatureRefused')) throw error;
+      if (!isCoded(error, agentErrorCodes, 'SignatureRefused')) throw error;
     }
   }
   const spec = await ctx.ports.cell.component(objectName, signal);

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { isCoded } from '../../api/errors.ts';
 import type { Clock } from '../../api/ports.ts';
-import { agentError, codeOf } from '../errors.ts';
+import { agentError, codeOf, agentErrorCodes } from '../errors.ts';
 import { checkUrl } from '../ports/network.ts';
 import type { Files } from '../ports/files.ts';
 import type { Network } from '../ports/network.ts';
@@ -83,7 +83,7 @@ async function isWhole(store: StoreFolder, sha256: string): Promise<boolean> {
     await use(store, sha256, () => Promise.resolve());
     return true;
   } catch (error) {
-    if (isCoded(error, 'DigestMismatch')) return false;
+    if (isCoded(error, agentErrorCodes, 'DigestMismatch')) return false;
     throw error;
   }
 }

@@ -6,7 +6,7 @@ import { sleep } from '../../kube/clock.ts';
 import type { NodeCredentials } from '../generation/spec.ts';
 import { bestWallMs } from '../cell/memory.ts';
 import type { AgentContext } from '../context.ts';
-import { agentError } from '../errors.ts';
+import { agentError, agentErrorCodes } from '../errors.ts';
 import { makeRequest, pemOf } from './request.ts';
 import type { PendingRequest } from './state.ts';
 import type { SigningAnswer } from './wire.ts';
@@ -192,7 +192,7 @@ async function readPlaced({ durable, layout }: AgentContext, path: string): Prom
       return (await durable.files.read(at))?.toString();
     });
   } catch (error) {
-    if (isCoded(error, 'PathRefused')) throw error;
+    if (isCoded(error, agentErrorCodes, 'PathRefused')) throw error;
     return undefined;
   }
 }

@@ -1,3 +1,4 @@
+import { agentErrorCodes } from '../errors.ts';
 import { isCoded } from '../../api/errors.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
@@ -141,7 +142,7 @@ export async function take(
       await adopt(session, certified(machine, pending, answer.certificate, admittedBy));
       return true;
     } catch (error) {
-      if (isCoded(error, 'CertificateForeign')) await state.drop();
+      if (isCoded(error, agentErrorCodes, 'CertificateForeign')) await state.drop();
       throw error;
     }
   }

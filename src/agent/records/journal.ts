@@ -1,7 +1,7 @@
 import { isCoded } from '../../api/errors.ts';
 import { sha256Hex } from '../../api/digest.ts';
 import type { Durable } from '../disk/durable.ts';
-import { agentError } from '../errors.ts';
+import { agentError, agentErrorCodes } from '../errors.ts';
 import { fold } from './state.ts';
 import type { JournalEntry, JournalState } from './state.ts';
 
@@ -105,7 +105,7 @@ async function failing(operation: () => Promise<unknown>): Promise<void> {
   try {
     await operation();
   } catch (cause) {
-    if (isCoded(cause, 'DiskFailing')) throw cause;
+    if (isCoded(cause, agentErrorCodes, 'DiskFailing')) throw cause;
     throw agentError('DiskFailing', `the journal cannot be written: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
   }
 }

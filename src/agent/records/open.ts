@@ -1,3 +1,4 @@
+import { agentErrorCodes } from '../errors.ts';
 import { isCoded, messageOf } from '../../api/errors.ts';
 import type { AgentContext } from '../context.ts';
 import { componentLayout } from '../disk/layout.ts';
@@ -44,7 +45,7 @@ export async function openDisk(ctx: AgentContext): Promise<void> {
     await loadTransaction(ctx);
     records.trouble = undefined;
   } catch (error) {
-    if (isCoded(error, 'JournalDamaged', 'ReceiptDamaged')) {
+    if (isCoded(error, agentErrorCodes, 'JournalDamaged', 'ReceiptDamaged')) {
       records.trouble = {
         reason: error.code === 'JournalDamaged' ? 'JournalDamaged' : 'ReceiptDamaged',
         message: error.next === undefined ? error.message : `${error.message}; next: ${error.next}`,

@@ -1,3 +1,4 @@
+import { agentErrorCodes } from '../errors.ts';
 import { dirname, join, relative } from 'node:path';
 import { isCoded, messageOf } from '../../api/errors.ts';
 import type { FileSpec } from '../generation/spec.ts';
@@ -36,7 +37,7 @@ export async function findDrift(
       if (what !== undefined) findings.push({ kind: 'file', path: file.path, what, repair: file.onDrift === 'Repair' });
     } catch (error) {
       // What cannot even be read is put right like anything else, unless the way to it is somebody else's.
-      const repair = file.onDrift === 'Repair' && !isCoded(error, 'PathRefused');
+      const repair = file.onDrift === 'Repair' && !isCoded(error, agentErrorCodes, 'PathRefused');
       findings.push({ kind: 'file', path: file.path, what: `cannot be read: ${messageOf(error)}`, repair });
     }
   }

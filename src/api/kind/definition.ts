@@ -1,5 +1,5 @@
 import type { Static, TSchema } from 'typebox';
-import { CodedError } from '../errors.ts';
+import { objectError } from '../errors.ts';
 import { GROUP, VERSION, type CelRule, type FieldError, type Kind, type KindObject, type PrintColumn } from '../kind.ts';
 import type { JsonObject, ObjectMeta } from '../wire.ts';
 import { crdOf } from './crd.ts';
@@ -48,7 +48,7 @@ export function defineKind<Spec extends TSchema, Status extends TSchema>(
     parse(value) {
       if (validator.isReadable(value)) return definition.plain === undefined ? value : definition.plain(value);
       const error = validator.unreadable();
-      throw new CodedError('InvalidObject', `${definition.kind}: \`${error.path}\` ${error.message}`);
+      throw objectError('InvalidObject', `${definition.kind}: \`${error.path}\` ${error.message}`);
     },
 
     validate(value) {

@@ -1,3 +1,4 @@
+import { controllerErrorCodes } from '../../controllers/shared/errors.ts';
 import type { Command } from 'commander';
 import { CodedError, isCoded } from '../../api/errors.ts';
 import { Machines } from '../../api/machine.ts';
@@ -53,7 +54,7 @@ async function release(name: string, flags: Flags, output: Output): Promise<numb
     );
     return EXIT.ok;
   } catch (error) {
-    if (isCoded(error, 'NothingToRelease') && error.next !== undefined)
+    if (isCoded(error, controllerErrorCodes, 'NothingToRelease') && error.next !== undefined)
       throw new CodedError(error.code, error.message, { cause: error, next: `${error.next}${sameConnection(flags)}` });
     if (!hasReason(error, 'Conflict')) throw error;
     throw new CodedError('Conflict', `Machine ${flags.namespace}/${name} changed meanwhile; nothing was given up`, {

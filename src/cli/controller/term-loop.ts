@@ -1,3 +1,5 @@
+import { defenderErrorCodes } from '../../defender/errors.ts';
+import { kubeErrorCodes } from '../../kube/errors.ts';
 import { isCoded, messageOf } from '../../api/errors.ts';
 import { sleep } from '../../kube/clock.ts';
 import type { Clock } from '../../api/ports.ts';
@@ -42,7 +44,7 @@ export async function runTerms(loop: TermLoop): Promise<void> {
         await lead(loop, AbortSignal.any([term.signal, signal]), term);
       } catch (error) {
         // The ledger shows a later term: this one is over, and another may begin, whether or not the clock has noticed it too.
-        if (!isCoded(error, 'Deposed')) throw error;
+        if (!isCoded(error, defenderErrorCodes, 'Deposed')) throw error;
         log.warn({ error: messageOf(error) }, 'the term is over');
       }
     });
@@ -61,7 +63,7 @@ async function workInTime(loop: TermLoop, signal: AbortSignal, term: Leading | u
     try {
       return await loop.work(signal, term);
     } catch (error) {
-      if (!isCoded(error, 'ServerTimeUnknown')) throw error;
+      if (!isCoded(error, kubeErrorCodes, 'ServerTimeUnknown')) throw error;
       loop.ports.log.warn({ error: messageOf(error) }, 'the work is begun again when the time of the API server is known');
     }
   }

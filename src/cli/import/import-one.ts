@@ -5,13 +5,13 @@ import type { Bootstrap, Machine } from '../../api/machine.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { NodeBootstrap } from '../../api/provider.ts';
-import type { Remote, RemoteCall, RemoteResult, RemoteTarget } from '../../api/remote.ts';
+import { REMOTE_ERRORS, type Remote, type RemoteCall, type RemoteResult, type RemoteTarget } from '../../api/remote.ts';
 import type { Stored } from '../../api/wire.ts';
 import { sleep } from '../../kube/clock.ts';
 import type { AgentPackage } from '../agent-package/build.ts';
 import type { Architecture } from '../agent-package/runtime.ts';
 import type { ImportCell } from './cell.ts';
-import { archOf, factOf, foreignAgent, importError, machineName, obstacles, readFacts, type Facts } from './facts.ts';
+import { archOf, factOf, foreignAgent, importError, machineName, obstacles, readFacts, type Facts, IMPORT_ERRORS } from './facts.ts';
 import type { Host } from './hosts.ts';
 import { BOOTSTRAP, EXITS, INSPECT, INSTALL, JOURNAL, START, TRANSFER } from './scripts.ts';
 
@@ -77,7 +77,7 @@ export async function importOne(wish: ImportWish, ports: ImportPorts, onStep: (s
       return { ...(await attempt(wish, ports, onStep, did)), did: [...did] };
     } catch (error) {
       // How far it came before the connection was lost is not known: the next try inspects the machine again.
-      if (!isCoded(error, 'ConnectionLost') || tries === TRIES) throw error;
+      if (!isCoded(error, REMOTE_ERRORS, 'ConnectionLost') || tries === TRIES) throw error;
       await sleep(ports.clock, AGAIN_MS * tries, ports.signal);
     }
   }
@@ -189,7 +189,7 @@ async function join({ wish, ports, run, onStep }: Attempt, machine: Stored<Machi
   try {
     return await ports.cell.joined(machine, wish.joinSeconds * 1000, ports.signal);
   } catch (error) {
-    if (!isCoded(error, 'NotJoined')) throw error;
+    if (!isCoded(error, IMPORT_ERRORS, 'NotJoined')) throw error;
     const journal = await run({ doing: "read the agent's log", script: JOURNAL, timeoutMs: INSPECT_MS }).catch(() => undefined);
     const text = plainText(journal?.stdout.trim() ?? '', 400);
     throw importError(

@@ -1,3 +1,4 @@
+import { kubeErrorCodes } from '../../kube/errors.ts';
 import { stringify } from 'yaml';
 import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { CustomResourceDefinitions } from '../../api/builtin.ts';
@@ -25,7 +26,7 @@ const NAMES = ['hub', ...CELLS];
  */
 export async function readControlPlanes(path: string): Promise<ControlPlanes> {
   const results = await Promise.allSettled(NAMES.map((name) => usable(path, name)));
-  const absent = results.find((result) => result.status === 'rejected' && isCoded(result.reason, 'KubeconfigAbsent'));
+  const absent = results.find((result) => result.status === 'rejected' && isCoded(result.reason, kubeErrorCodes, 'KubeconfigAbsent'));
   if (absent?.status === 'rejected') throw absent.reason;
   const problems = results.flatMap((result, i) => (result.status === 'rejected' ? [`${NAMES[i]}: ${messageOf(result.reason)}`] : []));
   const found = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));

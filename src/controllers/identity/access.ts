@@ -1,4 +1,4 @@
-import { CodedError } from '../../api/errors.ts';
+import { objectError } from '../../api/errors.ts';
 import type { Machine } from '../../api/machine.ts';
 import { machineAccess, poolAccess, standInAccess, standInPoolAccess } from '../../api/machine-access.ts';
 import { MANAGERS } from '../../api/names.ts';
@@ -17,7 +17,7 @@ function rbac(kind: string, plural: string, namespaced: boolean): Resource {
     parse(value) {
       const object = value as Partial<KubeObject> | null;
       if (object?.kind === kind && typeof object.apiVersion === 'string' && object.metadata !== undefined) return object as KubeObject;
-      throw new CodedError('InvalidObject', `not a ${kind}`);
+      throw objectError('InvalidObject', `not a ${kind}`);
     },
   };
 }
@@ -44,7 +44,7 @@ export async function grantStandIn(client: Client, machine: Stored<Machine>, sig
 async function applyAll(client: Client, objects: readonly KubeObject[], signal: AbortSignal): Promise<void> {
   for (const object of objects) {
     const resource = RESOURCES.find(({ kind }) => kind === object.kind);
-    if (resource === undefined) throw new CodedError('InvalidObject', `${object.kind} is no kind of RBAC`);
+    if (resource === undefined) throw objectError('InvalidObject', `${object.kind} is no kind of RBAC`);
     try {
       await client.apply(resource, object, { fieldManager: MANAGERS.identity, force: true, signal });
     } catch (error) {

@@ -1,6 +1,6 @@
+import { controllerError } from '../shared/errors.ts';
 import { bootstrapAccountName, type MachineKey } from '../../api/admission.ts';
 import { ServiceAccounts, type ServiceAccount } from '../../api/builtin.ts';
-import { CodedError } from '../../api/errors.ts';
 import { agentServiceAccountName } from '../../api/identity.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Bootstrap, type Machine } from '../../api/machine.ts';
@@ -47,7 +47,7 @@ async function open(client: Client, key: MachineKey & { uid: string }, again: bo
   const { namespace, name } = key;
   const machine = await client.find(Machines, { namespace, name }, { signal });
   if (machine === undefined || machine.metadata.uid !== key.uid || machine.metadata.deletionTimestamp !== undefined)
-    throw new CodedError('MachineGone', `Machine ${namespace}/${name} is gone, or is being deleted: nothing is admitted for it`);
+    throw controllerError('MachineGone', `Machine ${namespace}/${name} is gone, or is being deleted: nothing is admitted for it`);
   const before = machine.status?.bootstrap;
   const account = await client.find(ServiceAccounts, { namespace, name: bootstrapAccountName(name) }, { signal });
   if (account !== undefined) requireOwned(account, machine);
@@ -97,7 +97,7 @@ function accountOf(machine: Stored<Machine>, name: string): ServiceAccount {
 /** Errors: `ForeignServiceAccount`. */
 function requireOwned({ metadata }: ServiceAccount, machine: Stored<Machine>): void {
   if (metadata.ownerReferences?.some(({ uid }) => uid === machine.metadata.uid) === true) return;
-  throw new CodedError('ForeignServiceAccount', `ServiceAccount ${metadata.namespace}/${metadata.name} belongs to something else`, {
+  throw controllerError('ForeignServiceAccount', `ServiceAccount ${metadata.namespace}/${metadata.name} belongs to something else`, {
     next: 'it goes with the Machine that had this name; wait, or delete it',
   });
 }
@@ -107,7 +107,7 @@ async function tokenOf(client: Client, { metadata }: ServiceAccount, signal: Abo
   const answer = await client.post(pathOf(ServiceAccounts, metadata.namespace, metadata.name, 'token'), request, { signal });
   const { token, expirationTimestamp } = (answer as { status?: { token?: unknown; expirationTimestamp?: unknown } } | null)?.status ?? {};
   if (typeof token === 'string' && typeof expirationTimestamp === 'string') return { token, until: expirationTimestamp };
-  throw new CodedError('NoToken', `the server gave no token for ServiceAccount ${metadata.namespace}/${metadata.name}`);
+  throw controllerError('NoToken', `the server gave no token for ServiceAccount ${metadata.namespace}/${metadata.name}`);
 }
 
 /**

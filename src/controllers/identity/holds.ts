@@ -2,9 +2,9 @@
  * Which pool a Node's name is of: that of the Machines for which kubelets' certificates with that name were approved, until the last of these ends. A
  * certificate outlives its Machine, and is good for whatever Node has that name then (docs/protocols.md#g4f).
  */
+import { controllerError } from '../shared/errors.ts';
 import { createHash, X509Certificate } from 'node:crypto';
 import { Leases, type Lease } from '../../api/builtin.ts';
-import { CodedError } from '../../api/errors.ts';
 import { apiVersionOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
@@ -88,7 +88,7 @@ export async function readHold(client: Client, namespace: string, node: string, 
   const ends = endsOf(lease.metadata.annotations?.[HOLD_ENDS]);
   const since = lease.metadata.annotations?.[HOLD_SINCE];
   if (pool === undefined || pool === '' || ends === undefined || (since !== undefined && Number.isNaN(Date.parse(since))))
-    throw new CodedError('HoldUnreadable', `Lease ${namespace}/${lease.metadata.name} does not say whose the name of Node ${node} is`);
+    throw controllerError('HoldUnreadable', `Lease ${namespace}/${lease.metadata.name} does not say whose the name of Node ${node} is`);
   return { pool, ends, since, lease };
 }
 

@@ -1,5 +1,6 @@
 /** What one look at a set leads to: the status that is written first, and the entries that follow it. Pure. */
-import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
+import { defenderError } from '../../defender/errors.ts';
+import { isCoded, messageOf, objectErrorCodes } from '../../api/errors.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -33,7 +34,7 @@ export function stampedWith(set: Stored<MachineComponentSet>, epoch: number): Se
   const later = set.status?.epoch;
   if (later !== undefined && later > epoch) {
     const { name } = set.metadata;
-    throw new CodedError('Deposed', `MachineComponentSet ${name} bears epoch ${later}, this leader's is ${epoch}: another term has begun`);
+    throw defenderError('Deposed', `MachineComponentSet ${name} bears epoch ${later}, this leader's is ${epoch}: another term has begun`);
   }
   return { ...set.status, epoch };
 }
@@ -65,7 +66,7 @@ function decide(view: SetView): ReturnType<typeof decideSet> {
     return decideSet(view);
   } catch (error) {
     // Refused by the CRD as well; an older server may hold one all the same.
-    if (isCoded(error, 'InvalidBatches', 'InvalidCount')) throw new TerminalError(messageOf(error), { cause: error });
+    if (isCoded(error, objectErrorCodes, 'InvalidBatches', 'InvalidCount')) throw new TerminalError(messageOf(error), { cause: error });
     throw error;
   }
 }

@@ -2,7 +2,7 @@
  * Writes the marks of a set (docs/protocols.md#c8a). Victims come from a live list; each write is conditioned on what the list showed of it (docs/protocols.md#c4a), and
  * carries this term's epoch, so that what a deposed leader still sends is either refused or not acted on.
  */
-import { CodedError } from '../../api/errors.ts';
+import { defenderError } from '../../defender/errors.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineSets } from '../../api/machine-set.ts';
 import { ANNOTATIONS, LABELS, MANAGERS } from '../../api/names.ts';
@@ -59,10 +59,7 @@ async function liveView({ client, epoch, signal }: MarkPorts, { set, now }: Mach
   const machines = items.filter((machine) => ownedBy(machine, found));
   const later = machines.find(({ spec }) => spec.retire !== undefined && spec.retire.epoch > epoch);
   if (later !== undefined)
-    throw new CodedError(
-      'Deposed',
-      `${later.metadata.name} bears the mark of epoch ${later.spec.retire?.epoch}, this leader's is ${epoch}`,
-    );
+    throw defenderError('Deposed', `${later.metadata.name} bears the mark of epoch ${later.spec.retire?.epoch}, this leader's is ${epoch}`);
   return { set: found, machines, now };
 }
 

@@ -1,7 +1,8 @@
+import { defenderError, defenderErrorCodes } from '../../defender/errors.ts';
 import { Leases, Nodes } from '../../api/builtin.ts';
 import { DefenderPolicies } from '../../api/defender-policy.ts';
 import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruption-ledger.ts';
-import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
+import { isCoded, messageOf } from '../../api/errors.ts';
 import { Freezes } from '../../api/freeze.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
@@ -110,10 +111,10 @@ export async function runMachineController(options: MachineControllerOptions): P
       // A store that is behind does not have it yet.
       if (stores.ledgers.get({ name: LEDGER_NAME }) === undefined && (await readLedger(client, signal)) === undefined) throw ledgerGone();
       if (observer.epoch() > epoch)
-        throw new CodedError('Deposed', `the ledger carries epoch ${observer.epoch()}, this leader's is ${epoch}: another term has begun`);
+        throw defenderError('Deposed', `the ledger carries epoch ${observer.epoch()}, this leader's is ${epoch}: another term has begun`);
       return await fn();
     } catch (error) {
-      if (isCoded(error, 'Deposed')) deposed.abort(error);
+      if (isCoded(error, defenderErrorCodes, 'Deposed')) deposed.abort(error);
       throw error;
     }
   }

@@ -1,6 +1,6 @@
 /** What every guarded write of an operation looks at, and how it stops. In the comments M is the Machine, N its Node, L the ledger; r is the reservation. */
+import { defenderError } from '../../defender/errors.ts';
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
-import { CodedError } from '../../api/errors.ts';
 import type { Machine, OperationStatus, RepairStatus } from '../../api/machine.ts';
 import type { RepairOperation } from '../../api/node-remedier/values.ts';
 import type { ObjectKey } from '../../api/resource.ts';
@@ -44,7 +44,7 @@ export function machineOf(reservation: LedgerReservation, seen: Seen, epoch: num
   const { machine } = seen;
   if (machine === undefined || machine.metadata.uid !== reservation.machineUID) return undefined;
   const other = machine.spec.operation?.epoch ?? 0;
-  if (other > epoch) throw new CodedError('Deposed', `${nameOf(machine)} bears an order of epoch ${other}, this leader's is ${epoch}`);
+  if (other > epoch) throw defenderError('Deposed', `${nameOf(machine)} bears an order of epoch ${other}, this leader's is ${epoch}`);
   return machine;
 }
 

@@ -1,4 +1,5 @@
 /** Writes of the machine controller, by `guarded-patch.ts`. */
+import { answerCodes } from '../../kube/errors.ts';
 import { Nodes, type Node } from '../../api/builtin.ts';
 import { isCoded } from '../../api/errors.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
@@ -26,7 +27,7 @@ export async function writeNode(client: Client, read: Stored<Node>, wanted: Stor
       await patchIfSame(client, Nodes, from, nodePatch(from, wanted, { known }), { fieldManager, signal });
       return;
     } catch (error) {
-      if (known || move > MOVES || !isCoded(error, 'Conflict')) throw error;
+      if (known || move > MOVES || !isCoded(error, answerCodes, 'Conflict')) throw error;
       const live = await client.find(Nodes, { name: read.metadata.name }, { signal });
       const moved = live === undefined ? undefined : withRecordMoved(from, wanted, live);
       if (moved === undefined) throw error;
@@ -52,7 +53,7 @@ export async function unlessConflict(write: Promise<unknown>): Promise<Performed
     await write;
     return { done: true };
   } catch (error) {
-    if (isCoded(error, 'Conflict')) return { done: false, why: 'it changed meanwhile' };
+    if (isCoded(error, answerCodes, 'Conflict')) return { done: false, why: 'it changed meanwhile' };
     throw error;
   }
 }

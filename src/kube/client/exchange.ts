@@ -1,4 +1,5 @@
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { kubeError } from '../errors.ts';
+import { CodedError, messageOf, objectError } from '../../api/errors.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../../api/transport.ts';
 import { failure } from '../failure.ts';
@@ -47,8 +48,7 @@ async function inTime<T>({ limits, clock }: Exchange, request: ApiRequest, work:
   const controller = new AbortController();
   const onAbort = (): void => controller.abort(request.signal?.reason);
   request.signal?.addEventListener('abort', onAbort, { once: true });
-  const late = (): Error =>
-    new CodedError('RequestTimeout', `${where(request)}: the answer was not complete after ${limits.answerMs / 1000} s`);
+  const late = (): Error => kubeError('RequestTimeout', `${where(request)}: the answer was not complete after ${limits.answerMs / 1000} s`);
   const cancel = clock.setTimer(limits.answerMs, () => controller.abort(late()));
   try {
     return await work({ ...request, signal: controller.signal });
@@ -108,7 +108,7 @@ async function answered<T>(request: ApiRequest, answer: () => Promise<T>): Promi
 function unreachable(request: ApiRequest, cause: unknown): unknown {
   if (request.signal?.aborted === true) return request.signal.reason;
   if (cause instanceof CodedError) return cause;
-  return new CodedError('Unreachable', `${where(request)}: no answer from the API server: ${messageOf(cause)}`, { cause });
+  return kubeError('Unreachable', `${where(request)}: no answer from the API server: ${messageOf(cause)}`, { cause });
 }
 
 /** The request, in a message. */
@@ -117,9 +117,9 @@ export function where(request: ApiRequest): string {
 }
 
 export function invalid(request: ApiRequest, what: string, cause?: unknown): CodedError {
-  return new CodedError('InvalidObject', `${where(request)}: the answer is ${what}`, { cause });
+  return objectError('InvalidObject', `${where(request)}: the answer is ${what}`, { cause });
 }
 
 export function tooLarge(request: ApiRequest, what: string): CodedError {
-  return new CodedError('AnswerTooLarge', `${where(request)}: the answer ${what}`);
+  return kubeError('AnswerTooLarge', `${where(request)}: the answer ${what}`);
 }

@@ -1,16 +1,16 @@
-import { CodedError } from '../../api/errors.ts';
+import { kubeError } from '../errors.ts';
 import { pathOf } from '../../api/resource.ts';
 import type { ObjectKey, Resource } from '../../api/resource.ts';
 
 export function namespaceOf(resource: Resource, key: { namespace?: string | undefined }): string | undefined {
   if (!resource.namespaced) return undefined;
   if (key.namespace !== undefined && key.namespace !== '') return key.namespace;
-  throw new CodedError('NamespaceMissing', `a ${resource.kind} is named by namespace and name; the namespace is missing`);
+  throw kubeError('NamespaceMissing', `a ${resource.kind} is named by namespace and name; the namespace is missing`);
 }
 
 export function objectPath(resource: Resource, key: ObjectKey, subresource?: string): string {
   // An empty name would be the path of the whole collection.
-  if (key.name === '') throw new CodedError('NameMissing', `a ${resource.kind} without a name was asked for`);
+  if (key.name === '') throw kubeError('NameMissing', `a ${resource.kind} without a name was asked for`);
   return pathOf(resource, namespaceOf(resource, key), key.name, subresource);
 }
 

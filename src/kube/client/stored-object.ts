@@ -1,4 +1,4 @@
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { messageOf, objectError } from '../../api/errors.ts';
 import { plainText } from '../../api/plain-text.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { Resource } from '../../api/resource.ts';
@@ -19,13 +19,13 @@ export function storedObject<T extends KubeObject>(resource: Resource<T>, value:
   try {
     const object = resource.parse(value);
     const bad = badMetadata(object.metadata);
-    if (bad !== undefined) throw new CodedError('InvalidObject', `metadata.${bad}`);
+    if (bad !== undefined) throw objectError('InvalidObject', `metadata.${bad}`);
     if (hasIdentity(object)) return object;
-    throw new CodedError('InvalidObject', 'metadata.uid or metadata.resourceVersion is missing');
+    throw objectError('InvalidObject', 'metadata.uid or metadata.resourceVersion is missing');
   } catch (cause) {
     const { namespace, name } = strings(metadata, ['namespace', 'name']);
     const key = keyOf({ namespace, name: name ?? '?' }).slice(0, MAX_IDENTITY);
-    throw new CodedError('InvalidObject', `${where(request)}: ${resource.kind} ${key}: ${plainText(messageOf(cause))}`, { cause });
+    throw objectError('InvalidObject', `${where(request)}: ${resource.kind} ${key}: ${plainText(messageOf(cause))}`, { cause });
   }
 }
 

@@ -1,6 +1,7 @@
+import { kubeError } from '../errors.ts';
 import { Leases } from '../../api/builtin.ts';
 import type { Lease } from '../../api/builtin.ts';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { messageOf } from '../../api/errors.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import type { Stored } from '../../api/wire.ts';
 import { askedMsOf, hasReason } from '../api-error.ts';
@@ -74,15 +75,15 @@ export function newCandidate(options: LeaseOptions): Candidate {
 
 function timesOf(options: LeaseOptions): LeaseTimes {
   const { durationMs = 15_000, renewDeadlineMs = 10_000, retryPeriodMs = 2000 } = options;
-  if (options.identity === '') throw new CodedError('LeaseInvalid', 'a candidate for a Lease needs an identity');
+  if (options.identity === '') throw kubeError('LeaseInvalid', 'a candidate for a Lease needs an identity');
   if (durationMs % 1000 !== 0 || durationMs <= 0) {
-    throw new CodedError('LeaseInvalid', `durationMs must be whole seconds and more than 0, not ${durationMs}`);
+    throw kubeError('LeaseInvalid', `durationMs must be whole seconds and more than 0, not ${durationMs}`);
   }
   if (renewDeadlineMs >= durationMs) {
-    throw new CodedError('LeaseInvalid', `renewDeadlineMs (${renewDeadlineMs}) must be less than durationMs (${durationMs})`);
+    throw kubeError('LeaseInvalid', `renewDeadlineMs (${renewDeadlineMs}) must be less than durationMs (${durationMs})`);
   }
   if (!(retryPeriodMs > 0) || retryPeriodMs * JITTER >= renewDeadlineMs) {
-    throw new CodedError('LeaseInvalid', `retryPeriodMs (${retryPeriodMs}) must be well below renewDeadlineMs (${renewDeadlineMs})`);
+    throw kubeError('LeaseInvalid', `retryPeriodMs (${retryPeriodMs}) must be well below renewDeadlineMs (${renewDeadlineMs})`);
   }
   return { durationMs, renewDeadlineMs, retryPeriodMs };
 }
@@ -107,7 +108,7 @@ function recordOf({ options, times }: Candidate, transitions: number, acquireTim
 /** One request at a time that never hangs for longer than a few attempts take. */
 function attempt<T>({ options, times, about }: Candidate, stop: AbortSignal, request: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const ms = 2 * times.retryPeriodMs;
-  const late = (): Error => new CodedError('Stalled', `the Lease ${about.lease} was not answered for in ${ms} ms`);
+  const late = (): Error => kubeError('Stalled', `the Lease ${about.lease} was not answered for in ${ms} ms`);
   return withDeadline(options.clock, ms, stop, late, request);
 }
 

@@ -1,4 +1,5 @@
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { kubeError } from '../errors.ts';
+import { messageOf } from '../../api/errors.ts';
 import { askedMsOf } from '../api-error.ts';
 import { sleep } from '../clock.ts';
 import { isHeld, release, renew, unrenewedMs } from './candidate.ts';
@@ -45,7 +46,7 @@ export async function serve(candidate: Candidate, held: HeldLease, lead: (term: 
     if (error !== controller.signal.reason) failure = { error };
   }
   const deposed = !signal.aborted && !term.isValid();
-  controller.abort(new CodedError('LeaseOver', `the work under the Lease ${about.lease} is done`));
+  controller.abort(kubeError('LeaseOver', `the work under the Lease ${about.lease} is done`));
   stop();
   log.info({ ...about, transitions, reason: messageOf(controller.signal.reason) }, 'no longer leads');
   if ((await keeping) && !deposed) await release(candidate, held);
@@ -59,7 +60,7 @@ function beginTerm(candidate: Candidate, held: HeldLease): RunningTerm {
   const controller = new AbortController();
   let cancelTimer: (() => void) | undefined;
   const expire = (): void =>
-    controller.abort(new CodedError('LeaseLost', `the Lease ${about.lease} could not be renewed for ${times.renewDeadlineMs} ms`));
+    controller.abort(kubeError('LeaseLost', `the Lease ${about.lease} could not be renewed for ${times.renewDeadlineMs} ms`));
   const guard = (): void => {
     const left = times.renewDeadlineMs - unrenewedMs(candidate, held);
     if (left > 0) cancelTimer = clock.setTimer(left, guard);
@@ -99,7 +100,7 @@ async function keep(candidate: Candidate, held: HeldLease, term: AbortController
       await sleep(clock, waitMs, term.signal);
       waitMs = retryPeriodMs;
       if (!(await renew(candidate, held, term.signal))) {
-        term.abort(new CodedError('LeaseLost', `the Lease ${about.lease} is held by another`));
+        term.abort(kubeError('LeaseLost', `the Lease ${about.lease} is held by another`));
         return false;
       }
     } catch (error) {

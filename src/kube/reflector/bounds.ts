@@ -1,4 +1,5 @@
-import { CodedError } from '../../api/errors.ts';
+import { kubeError } from '../errors.ts';
+import type { CodedError } from '../../api/errors.ts';
 import type { Weights } from './weights.ts';
 
 export interface StoreBounds {
@@ -40,5 +41,5 @@ export function requireRoom(most: StoreBounds | undefined, plural: string, taken
 }
 
 function tooLarge(what: string): CodedError {
-  return new CodedError('StoreTooLarge', `the server has ${what}: none of it is believed`);
+  return kubeError('StoreTooLarge', `the server has ${what}: none of it is believed`);
 }

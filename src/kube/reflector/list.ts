@@ -1,4 +1,4 @@
-import { CodedError } from '../../api/errors.ts';
+import { kubeError } from '../errors.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { KubeList, KubeObject, Stored } from '../../api/wire.ts';
 import { withDeadline } from '../clock.ts';
@@ -17,7 +17,7 @@ export function requestPage<T extends KubeObject>(
   query: { limit?: number; continue?: string },
 ): Promise<KubeList<Stored<T>>> {
   const { client, clock, resource, signal } = options;
-  const late = (): Error => new CodedError('Stalled', `a page of the list of ${resource.plural} took longer than ${ANSWER_MS} ms`);
+  const late = (): Error => kubeError('Stalled', `a page of the list of ${resource.plural} took longer than ${ANSWER_MS} ms`);
   return withDeadline(clock, ANSWER_MS, signal, late, (signal) => client.list(resource, { ...selection, signal, ...query }));
 }
 

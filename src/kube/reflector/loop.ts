@@ -1,3 +1,4 @@
+import { kubeErrorCodes } from '../errors.ts';
 import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { KubeObject } from '../../api/wire.ts';
@@ -102,7 +103,7 @@ function judge<T extends KubeObject>(reflection: Reflection<T>, error: unknown):
     lists.due = true;
   } else if (isFromTheFuture(error)) {
     lists.due = true;
-  } else if (isCoded(error, 'StoreTooLarge')) {
+  } else if (isCoded(error, kubeErrorCodes, 'StoreTooLarge')) {
     abandonList(reflection);
     lists.due = true;
   }

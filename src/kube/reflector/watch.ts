@@ -1,4 +1,4 @@
-import { CodedError } from '../../api/errors.ts';
+import { kubeError } from '../errors.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { KubeObject, Stored, WatchEvent } from '../../api/wire.ts';
 import { compareVersions } from '../resource-version.ts';
@@ -50,7 +50,7 @@ export async function watch<T extends KubeObject>(reflection: Reflection<T>): Pr
     signal.removeEventListener('abort', onAbort);
   }
   if (!reflection.lists.due && clock.monotonic() - begunAt < SHORT_MS) {
-    throw new CodedError('ShortWatch', `the watch of ${resource.plural} was ended after less than ${SHORT_MS} ms`);
+    throw kubeError('ShortWatch', `the watch of ${resource.plural} was ended after less than ${SHORT_MS} ms`);
   }
 }
 
@@ -76,9 +76,7 @@ function startGuard<T extends KubeObject>(reflection: Reflection<T>, latest: num
       cancelTimer = clock.setTimer(left, check);
       return;
     }
-    controller.abort(
-      isOpen ? SILENT : new CodedError('Stalled', `the watch of ${resource.plural} was not answered within ${ANSWER_MS} ms`),
-    );
+    controller.abort(isOpen ? SILENT : kubeError('Stalled', `the watch of ${resource.plural} was not answered within ${ANSWER_MS} ms`));
   }
 
   check();
@@ -109,7 +107,7 @@ function take<T extends KubeObject>(reflection: Reflection<T>, event: Exclude<Wa
   const order = known?.metadata.uid === event.object.metadata.uid ? compareVersions(version, known.metadata.resourceVersion) : 1;
   if (order !== undefined && order < 0) {
     reflection.lists.due = true;
-    throw new CodedError(
+    throw kubeError(
       'Disordered',
       `${options.resource.kind} ${event.object.metadata.name}: ${version} came after ${known?.metadata.resourceVersion}`,
     );

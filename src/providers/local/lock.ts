@@ -1,4 +1,5 @@
-import { CodedError } from '../../api/errors.ts';
+import { localError } from '../errors.ts';
+import type { CodedError } from '../../api/errors.ts';
 import { replaceFile, type Disk } from './disk.ts';
 import { lockOf } from './layout.ts';
 import { hostBoot, isAlive, startOf } from './process.ts';
@@ -28,7 +29,7 @@ export async function takeLock(disk: Disk, nodesDir: string): Promise<() => Prom
 }
 
 export function hostRunning(nodesDir: string, pid: number): CodedError {
-  return new CodedError('HostRunning', `process ${pid} runs the nodes in ${nodesDir}`, { next: `kill ${pid}` });
+  return localError('HostRunning', `process ${pid} runs the nodes in ${nodesDir}`, { next: `kill ${pid}` });
 }
 
 function parse(text: string): Holder | undefined {

@@ -1,7 +1,8 @@
+import { localError } from '../errors.ts';
 import { randomUUID } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import type { Clock } from '../../api/ports.ts';
-import { CodedError } from '../../api/errors.ts';
+import type { CodedError } from '../../api/errors.ts';
 import { markOf } from './agent-process.ts';
 import { replaceFile, type Disk } from './disk.ts';
 import { isUID, parseHost, type HostFile, type NodeLayout } from './layout.ts';
@@ -121,7 +122,7 @@ export async function noteOff(disk: Disk, layout: NodeLayout): Promise<void> {
 }
 
 function stillThere(layout: NodeLayout, pids: number[]): CodedError {
-  return new CodedError('ProcessesLeft', `processes of ${layout.folder} do not end: ${pids.join(', ')}`);
+  return localError('ProcessesLeft', `processes of ${layout.folder} do not end: ${pids.join(', ')}`);
 }
 
 /**

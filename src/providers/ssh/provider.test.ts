@@ -3,7 +3,7 @@ import { isCoded } from '../../api/errors.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine, MachineStatus } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
-import type { NodeBootstrap } from '../../api/provider.ts';
+import { type NodeBootstrap, PROVIDER_ERRORS } from '../../api/provider.ts';
 import type { Stored } from '../../api/wire.ts';
 import { sshProvider } from './provider.ts';
 
@@ -142,13 +142,15 @@ describe('a machine that exists by itself', () => {
 
   it('is not brought back while it is being deleted', async () => {
     const given = over(machine({ bootstrap }, { deleting: true }));
-    await expect(given.ensure(request, {} as NodeBootstrap, signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
+    await expect(given.ensure(request, {} as NodeBootstrap, signal)).rejects.toSatisfy((error) =>
+      isCoded(error, PROVIDER_ERRORS, 'InvalidConfig'),
+    );
   });
 
   it('is not known while the server does not answer', async () => {
     const failing = sshProvider({ find: () => Promise.reject(new Error('cut off')), listAll: () => Promise.reject(new Error('cut off')) });
     for (const call of [failing.get(id, signal), failing.delete(id, signal), failing.list(signal)])
-      await expect(call).rejects.toSatisfy((error) => isCoded(error, 'Unavailable'));
+      await expect(call).rejects.toSatisfy((error) => isCoded(error, PROVIDER_ERRORS, 'Unavailable'));
   });
 
   it.each([

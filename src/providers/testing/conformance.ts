@@ -150,7 +150,7 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
       const provider = harness.open();
       const id = await ensure(provider, 'uid-1');
       await deleteWholly(provider, id);
-      await expect(ensure(harness.open(), 'uid-1')).rejects.toSatisfy((error) => isCoded(error, ...PROVIDER_ERRORS));
+      await expect(ensure(harness.open(), 'uid-1')).rejects.toSatisfy((error) => isCoded(error, PROVIDER_ERRORS));
       expect(await provider.get(id, signal)).toBeUndefined();
     });
 
@@ -321,8 +321,10 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
       const id = await ensure(provider, 'uid-1');
       await provider.delete(id, signal);
       for (const gone of [id, provider.providerIDOf(request('uid-9'))]) {
-        await expect(provider.reboot?.(gone, 'op-1', signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
-        await expect(provider.stop?.(gone, 'op-1', signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
+        await expect(provider.reboot?.(gone, 'op-1', signal)).rejects.toSatisfy((error) =>
+          isCoded(error, PROVIDER_ERRORS, 'InvalidConfig'),
+        );
+        await expect(provider.stop?.(gone, 'op-1', signal)).rejects.toSatisfy((error) => isCoded(error, PROVIDER_ERRORS, 'InvalidConfig'));
       }
     });
 
@@ -330,7 +332,7 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
       const provider = harness.open();
       const [, two] = [await ensure(provider, 'uid-1'), await ensure(provider, 'uid-2')];
       await harness.hideOne(two);
-      await expect(provider.list(signal)).rejects.toSatisfy((error) => isCoded(error, ...PROVIDER_ERRORS));
+      await expect(provider.list(signal)).rejects.toSatisfy((error) => isCoded(error, PROVIDER_ERRORS));
     });
 
     it('says nothing of absence while it cannot reach the infrastructure', async () => {
@@ -344,15 +346,15 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
         () => ensure(provider, 'uid-2'),
       ];
       for (const call of calls) {
-        await expect(call()).rejects.toSatisfy((error) => isCoded(error, ...PROVIDER_ERRORS));
+        await expect(call()).rejects.toSatisfy((error) => isCoded(error, PROVIDER_ERRORS));
       }
     });
 
     it('refuses IDs that are not its own, and configuration that it does not know', async () => {
       const provider = harness.open();
       for (const id of ['other://x', '', `${provider.providerIDOf(request('uid-1')).split('://')[0]}:/uid-1`]) {
-        await expect(provider.get(id, signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
-        await expect(provider.delete(id, signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
+        await expect(provider.get(id, signal)).rejects.toSatisfy((error) => isCoded(error, PROVIDER_ERRORS, 'InvalidConfig'));
+        await expect(provider.delete(id, signal)).rejects.toSatisfy((error) => isCoded(error, PROVIDER_ERRORS, 'InvalidConfig'));
       }
       expect(provider.validate({})).toEqual([]);
       expect(provider.validate({ sise: 1 }).map((each) => each.path)).toEqual(['sise']);

@@ -1,4 +1,5 @@
 /** The connections of the hub to cells. */
+import { kubeError } from '../../kube/errors.ts';
 import * as builtin from '../../api/builtin.ts';
 import type { Cluster } from '../../api/cluster.ts';
 import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
@@ -54,7 +55,7 @@ export function openCells(options: CellsOptions): Cells {
     const secret = await options.hub.find(builtin.Secrets, key, { signal: options.signal });
     const encoded = secret?.data?.['kubeconfig'];
     if (secret === undefined || encoded === undefined)
-      throw new CodedError('KubeconfigAbsent', `${from} ${secret === undefined ? 'is absent' : 'has no key "kubeconfig"'}`, { next: put });
+      throw kubeError('KubeconfigAbsent', `${from} ${secret === undefined ? 'is absent' : 'has no key "kubeconfig"'}`, { next: put });
     const known = open.get(name);
     if (known?.secretVersion === secret.metadata.resourceVersion) return known.cell;
     await known?.stop();

@@ -1,7 +1,7 @@
 /** The kinds of a cell that the hub knows, and those that it asks the cell for. */
 import * as builtin from '../../api/builtin.ts';
 import { DefenderPolicies } from '../../api/defender-policy.ts';
-import { CodedError } from '../../api/errors.ts';
+import { objectError } from '../../api/errors.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { kindNamed } from '../../api/kinds.ts';
 import { MachineComponents } from '../../api/machine-component.ts';
@@ -61,7 +61,7 @@ export function resourceFinder(client: Client): (object: { apiVersion: string; k
       plural,
       namespaced: entry['namespaced'] === true,
       parse(value) {
-        if ((value as Partial<KubeObject> | null)?.kind !== kind) throw new CodedError('InvalidObject', `not a ${kind}`);
+        if ((value as Partial<KubeObject> | null)?.kind !== kind) throw objectError('InvalidObject', `not a ${kind}`);
         return value as KubeObject;
       },
     };

@@ -1,5 +1,6 @@
+import { kubeError } from '../../kube/errors.ts';
 import * as builtin from '../../api/builtin.ts';
-import { CodedError } from '../../api/errors.ts';
+import { objectError } from '../../api/errors.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { Client } from '../../kube/client.ts';
 import { withDeadline } from '../../kube/clock.ts';
@@ -74,7 +75,7 @@ export class CellProbe {
 
   async #ask(): Promise<void> {
     const { client, clock, signal, onChange } = this.#options;
-    const late = (): Error => new CodedError('Unreachable', `the cluster did not say within ${PROBE_MS / 1000} s which kinds it has`);
+    const late = (): Error => kubeError('Unreachable', `the cluster did not say within ${PROBE_MS / 1000} s which kinds it has`);
     const [found, system] = await withDeadline(clock, PROBE_MS, signal, late, (signal) =>
       Promise.all([
         troubleWithKinds(client, WRITTEN, { signal }),
@@ -83,7 +84,7 @@ export class CellProbe {
       ]),
     ).finally(() => (this.#probedAt = clock.monotonic()));
     if (system.metadata.uid.length > LONGEST_UID)
-      throw new CodedError('InvalidObject', `the UID of its Namespace kube-system is longer than ${LONGEST_UID} characters`);
+      throw objectError('InvalidObject', `the UID of its Namespace kube-system is longer than ${LONGEST_UID} characters`);
     const isNew = found?.message !== this.kinds?.message || system.metadata.uid !== this.uid;
     this.kinds = found;
     this.uid = system.metadata.uid;

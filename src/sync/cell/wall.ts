@@ -4,6 +4,7 @@
  * away for a while, with the reason, and nothing else (docs/protocols.md#e16).
  */
 import { CodedError, isCoded } from '../../api/errors.ts';
+import { kubeErrorCodes } from '../../kube/errors.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Away } from './away.ts';
@@ -26,7 +27,7 @@ export interface CellWall {
 }
 
 /** Of requests: those that say that the server does not behave, and not that it is not reached. */
-const MISBEHAVES = ['RequestTimeout', 'AnswerTooLarge'];
+const MISBEHAVES = ['RequestTimeout', 'AnswerTooLarge'] as const;
 const SENDS_TOO_MUCH = 'SendsTooMuch';
 
 const MIB = 1024 ** 2;
@@ -75,7 +76,7 @@ async function guard<T>(failures: CellFailures, verb: Verb, request: () => Promi
     failures.answered(verb);
     return answer;
   } catch (error) {
-    if (isCoded(error, ...MISBEHAVES)) failures.add(error, error.code, verb);
+    if (isCoded(error, kubeErrorCodes, ...MISBEHAVES)) failures.add(error, error.code, verb);
     throw error;
   }
 }

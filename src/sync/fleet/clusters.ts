@@ -1,4 +1,5 @@
 /** The Clusters that a commit declares, on the hub. */
+import { syncErrorCodes } from '../errors.ts';
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { isCoded, messageOf } from '../../api/errors.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
@@ -55,7 +56,7 @@ export async function putBack(deps: FleetDependencies, { client, log }: Run, fle
       if (made !== undefined) recorder.event(made, { type: 'Warning', reason: 'ClusterMadeAgain', message });
     }
   } catch (error) {
-    if (signal.aborted || error instanceof Outdated || isCoded(error, 'Deposed')) throw error;
+    if (signal.aborted || error instanceof Outdated || isCoded(error, syncErrorCodes, 'Deposed')) throw error;
     const message = `${missing.slice(0, 5).join(', ')} cannot be made again as ${short(commit)} declares it: ${messageOf(error)}; it is tried again`;
     log.warn({ fleet: name, commit }, message);
     recorder.event(fleet, { type: 'Warning', reason: 'ClusterNotMade', message: message.slice(0, 1000) });

@@ -6,7 +6,7 @@ import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { createController, watch } from '../../kube/controller.ts';
 import type { Reflector } from '../../kube/reflector.ts';
-import { syncError } from '../errors.ts';
+import { syncError, syncErrorCodes } from '../errors.ts';
 import { accept } from './accept.ts';
 import { putBack } from './clusters.ts';
 import { dueOf, failedTry, machinesSeen, triedOf, type Due } from './decide.ts';
@@ -100,7 +100,7 @@ async function follow(deps: FleetDependencies, run: Run, fleet: Stored<Fleet>): 
     tries.delete(name);
     return pollMsOf(fleet);
   } catch (error) {
-    if (signal.aborted || error instanceof Outdated || isCoded(error, 'Deposed')) throw error;
+    if (signal.aborted || error instanceof Outdated || isCoded(error, syncErrorCodes, 'Deposed')) throw error;
     const failed = failedTry(tries.get(name), triedOf(fleet, head), error, clock.monotonic(), random);
     tries.set(name, failed);
     await reportFailure(deps, run.client, fleet, { error, head: head ?? fleet.status?.head, refused: failed.refused });

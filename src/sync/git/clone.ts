@@ -3,7 +3,7 @@ import { isCoded } from '../../api/errors.ts';
 import { MAX_WALK, relate, type Standing } from './ancestry.ts';
 import { gitCache, type GitCache } from './cache.ts';
 import { short } from './commit.ts';
-import { gitError } from './errors.ts';
+import { gitError, gitErrorCodes } from './errors.ts';
 import type { Objects } from './objects.ts';
 import { hasCommit } from './reading.ts';
 import type { GitPorts, HttpSpec } from './source.ts';
@@ -76,7 +76,7 @@ export class Clone {
           await this.#server.pull(this.#cache, { have: oid, deepen: step }, signal);
           continue;
         } catch (error) {
-          if (!isCoded(error, 'GitTooLarge')) throw error;
+          if (!isCoded(error, gitErrorCodes, 'GitTooLarge')) throw error;
         }
       }
       this.#tooLong = pair;
@@ -97,7 +97,7 @@ async function pullCommit(oid: string, pull: () => Promise<string>): Promise<voi
   try {
     await pull();
   } catch (cause) {
-    if (!isCoded(cause, 'GitProtocol')) throw cause;
+    if (!isCoded(cause, gitErrorCodes, 'GitProtocol')) throw cause;
     throw gitError('GitObjectMissing', `${cause.message}; commit ${short(oid)} is not in the cache either`, {
       cause,
       next: 'it may have been removed by a force-push; push it to any branch of the repository',

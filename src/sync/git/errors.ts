@@ -1,4 +1,4 @@
-import { CodedError, content, isCoded, surroundings, type ErrorRow } from '../../api/errors.ts';
+import { content, errorsOf, isCoded, surroundings, type CodedError, type ErrorTable } from '../../api/errors.ts';
 
 /** Every code that this folder throws, and what it means to the caller. In all of them what was accepted before stays in force. */
 export const gitErrorCodes = {
@@ -44,17 +44,15 @@ export const gitErrorCodes = {
   SignatureInvalid: content('the signature does not belong to this commit'),
   SignerUnknown: content('the key is not among the allowed signers'),
   SignerNotAllowed: content('the key is among the allowed signers, but not for Git, or not at this time'),
-} as const satisfies Record<string, ErrorRow>;
+} as const satisfies ErrorTable;
 
 export type GitErrorCode = keyof typeof gitErrorCodes;
 
-export function gitError(code: GitErrorCode, message: string, options: { cause?: unknown; next?: string } = {}): CodedError {
-  return new CodedError(code, message, { ...options, verdict: gitErrorCodes[code].verdict });
-}
+export const gitError = errorsOf(gitErrorCodes);
 
 /** Whether a commit was judged and refused, as against not read at all. */
-export function isRefusal(error: unknown): error is CodedError & { code: GitErrorCode } {
-  return isCoded(error) && error.verdict && error.code in gitErrorCodes;
+export function isRefusal(error: unknown): error is CodedError<GitErrorCode> {
+  return isCoded(error, gitErrorCodes) && error.verdict;
 }
 
 /** Text of a stranger, fit for a terminal and a log: one line, no control or direction characters, at most `max` characters. */

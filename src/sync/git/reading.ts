@@ -1,3 +1,4 @@
+import { gitErrorCodes } from './errors.ts';
 import { isCoded } from '../../api/errors.ts';
 import { infoOf } from './commit.ts';
 import type { Objects } from './objects.ts';
@@ -36,7 +37,7 @@ export async function hasCommit(objects: Objects, oid: string): Promise<boolean>
     await objects.read(oid, 'commit');
     return true;
   } catch (error) {
-    if (isCoded(error, 'GitObjectMissing')) return false;
+    if (isCoded(error, gitErrorCodes, 'GitObjectMissing')) return false;
     throw error;
   }
 }
@@ -49,5 +50,5 @@ export async function infosOf(objects: Objects, oids: readonly string[]): Promis
 
 /** Whether an error says that the store of objects is not whole, so that another store may do better. */
 export function isStoreError(error: unknown): boolean {
-  return isCoded(error, 'GitObjectMissing', 'GitObjectCorrupt');
+  return isCoded(error, gitErrorCodes, 'GitObjectMissing', 'GitObjectCorrupt');
 }

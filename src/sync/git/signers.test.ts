@@ -1,3 +1,4 @@
+import { gitErrorCodes } from './errors.ts';
 import { describe, expect, it } from 'vitest';
 import { isCoded } from '../../api/errors.ts';
 import fixture from './signed.fixture.json' with { type: 'json' };
@@ -9,7 +10,7 @@ function mistakes(text: string): string {
   try {
     parseAllowedSigners(text);
   } catch (error) {
-    if (isCoded(error, 'AllowedSigners')) return error.message;
+    if (isCoded(error, gitErrorCodes, 'AllowedSigners')) return error.message;
     throw error;
   }
   throw new Error('was accepted');

@@ -1,9 +1,9 @@
 /** The TypeScript compiler, where it is installed. */
+import { syncError } from '../errors.ts';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
-import { CodedError } from '../../api/errors.ts';
 import { killGroup } from './run.ts';
 
 const TIMEOUT_MS = 120_000;
@@ -47,5 +47,5 @@ export async function compile(compiler: string, project: string, cwd: string, si
   // 1 and 2 are what it answers when it found mistakes.
   if (error === undefined && (code === 0 || code === 1 || code === 2)) return output;
   const why = error?.message ?? output.trim().split('\n').at(-1) ?? `exit code ${code}`;
-  throw new CodedError('TypeCheckFailed', `the TypeScript compiler failed: ${why}`, { cause: error });
+  throw syncError('TypeCheckFailed', `the TypeScript compiler failed: ${why}`, { cause: error });
 }

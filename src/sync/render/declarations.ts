@@ -1,10 +1,10 @@
 /** Types of `kubenode/constructs` for checking a fleet. */
+import { syncError } from '../errors.ts';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sha256Hex } from '../../api/digest.ts';
-import { CodedError } from '../../api/errors.ts';
 import { compile } from './compiler.ts';
 
 /**
@@ -33,7 +33,7 @@ export async function constructsTypes(compiler: string, signal: AbortSignal, roo
       }),
     );
     const output = await compile(compiler, project, root, signal);
-    if (!existsSync(join(beside, MADE))) throw new CodedError('TypeCheckFailed', `no declarations were made: ${output.slice(0, 500)}`);
+    if (!existsSync(join(beside, MADE))) throw syncError('TypeCheckFailed', `no declarations were made: ${output.slice(0, 500)}`);
     // Another process may have been quicker: what it made is the same.
     await rename(beside, kept).catch((error: unknown) => {
       if (!existsSync(types)) throw error;

@@ -1,4 +1,4 @@
-import { CodedError, content, surroundings, type ErrorRow } from '../../api/errors.ts';
+import { CodedError, content, surroundings, type ErrorTable } from '../../api/errors.ts';
 import type { Isolation } from './wall.ts';
 import { findingText, type Finding } from './finding.ts';
 
@@ -20,7 +20,7 @@ export const renderErrorCodes = {
   RenderTooLarge: content('too much was rendered or logged, or there are too many files'),
   RenderCrashed: surroundings('the child ended without a result'),
   RenderIsolation: surroundings('the isolation that is asked for is not to be had here'),
-} as const satisfies Record<string, ErrorRow>;
+} as const satisfies ErrorTable;
 
 export type RenderErrorCode = keyof typeof renderErrorCodes;
 
@@ -41,11 +41,11 @@ export const findingCodes = {
   SelectorEmpty: content('a selector that matches nothing'),
   RuleInvalid: content('a repair rule that would never be run: a fact, an operator, a rung or a proof that cannot be'),
   SetsConflict: content('two sets that select the same machines for one component'),
-} as const satisfies Record<string, ErrorRow>;
+} as const satisfies ErrorTable;
 
 export type FindingCode = keyof typeof findingCodes;
 
-const ROWS: Readonly<Record<string, ErrorRow>> = { ...findingCodes, ...renderErrorCodes };
+const ROWS: ErrorTable = { ...findingCodes, ...renderErrorCodes };
 
 /** Whether findings judge the content. Those of the constructs all do: they are mistakes of fleet code. */
 export function isVerdict(findings: readonly Finding[]): boolean {

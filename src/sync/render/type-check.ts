@@ -2,10 +2,10 @@
  * TypeScript's own check of a fleet, for `plan` and CI: rendering removes types without looking at them. The hub does without it, since
  * the compiler is a binary for each platform that a hub does not ship.
  */
+import { syncError } from '../errors.ts';
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve, sep } from 'node:path';
-import { CodedError } from '../../api/errors.ts';
 import { compile, compilerPath, packageFolders } from './compiler.ts';
 import { constructsTypes } from './declarations.ts';
 import type { Finding } from './finding.ts';
@@ -44,7 +44,7 @@ export async function typecheck(files: ReadonlyMap<string, string>, { entry, sig
 
 function targetOf(root: string, path: string): string {
   const target = resolve(root, path);
-  if (!target.startsWith(root + sep)) throw new CodedError('TypeCheckFailed', `"${path}" leads out of the commit`);
+  if (!target.startsWith(root + sep)) throw syncError('TypeCheckFailed', `"${path}" leads out of the commit`);
   return target;
 }
 

@@ -1,4 +1,5 @@
 /** The rendered units that live objects are compared with. What the cache lost is rendered again from its recorded commit, with backoff (docs/protocols.md#e8). */
+import { syncErrorCodes } from '../errors.ts';
 import { isCoded, messageOf } from '../../api/errors.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
@@ -44,7 +45,7 @@ export function openUnits({ bundles, render, clock, random, log, signal }: Units
         signal.throwIfAborted();
         failure = error;
         missing.set(digest, messageOf(error));
-        if (isCoded(error, 'DigestMismatch', 'InvalidDigest')) continue;
+        if (isCoded(error, syncErrorCodes, 'DigestMismatch', 'InvalidDigest')) continue;
         for (const other of units) if (!inHand.has(other.digest)) missing.set(other.digest, messageOf(error));
         break;
       }

@@ -26,6 +26,7 @@ import { applyMerge, recordUpdate } from './updater.ts';
 import type { SchemaError } from './validate.ts';
 import { errorText, validate } from './validate.ts';
 import { deepEqual, isObject } from './value.ts';
+import { applyError } from './errors.ts';
 
 const maxUpdaters = 10;
 
@@ -138,7 +139,7 @@ export function update(input: UpdateInput): JsonObject {
 export function apply(input: ApplyInput): ApplyResult {
   const { applied, schema } = input;
   const stored = input.live ?? blank(applied, schema.empty);
-  if (kindText(stored) !== kindText(applied)) throw new CodedError('BadRequest', `invalid object type: ${kindText(applied)}`);
+  if (kindText(stored) !== kindText(applied)) throw applyError('BadRequest', `invalid object type: ${kindText(applied)}`);
 
   let managers = liveManagers(stored);
   const errors = validate(schema.root, stored, true);
@@ -146,7 +147,7 @@ export function apply(input: ApplyInput): ApplyResult {
     check('failed to create manager for existing fields: failed to convert new object', stored, errors);
     managers = track(input, managers, blank(applied, schema.empty), setEntries(stored, undefined), 'before-first-apply');
   }
-  if (entriesOf(applied) !== undefined) throw new CodedError('BadRequest', 'metadata.managedFields must be nil');
+  if (entriesOf(applied) !== undefined) throw applyError('BadRequest', 'metadata.managedFields must be nil');
   check('failed to create typed patch object', applied, validate(schema.root, applied, false));
   check('failed to create typed live object', stored, errors);
 
@@ -161,7 +162,7 @@ export function apply(input: ApplyInput): ApplyResult {
 function check(what: string, object: JsonObject, errors: SchemaError[]): void {
   if (errors.length === 0) return;
   const words = what.endsWith('new object') ? ' to smd typed' : '';
-  throw new CodedError('InvalidApply', `${what} (${nameText(object)})${words}: ${errorText(errors)}`, {
+  throw applyError('InvalidApply', `${what} (${nameText(object)})${words}: ${errorText(errors)}`, {
     next: 'correct the fields named: in the configuration, or in the stored object by an update',
   });
 }

@@ -1,10 +1,11 @@
 /** managedFields as the merge works on them: who owns which fields, keyed by identity. */
-import { CodedError } from '@kubenode/api-machinery/errors';
+import { type CodedError } from '@kubenode/api-machinery/errors';
 import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import type { FieldSet } from './field-set.ts';
 import { emptySet, equalSets, isEmpty, union } from './field-set.ts';
 import { decodeFields, encodeFields } from './fields-v1.ts';
 import { compareStrings, isEmptyObject, isObject } from './value.ts';
+import { applyError } from './errors.ts';
 
 export interface Manager {
   readonly name: string;
@@ -90,7 +91,7 @@ export function decodeManagers(entries: JsonObject[]): Managers {
 }
 
 function invalid(message: string, cause?: unknown): CodedError {
-  return new CodedError('InvalidManagedFields', message, {
+  return applyError('InvalidManagedFields', message, {
     cause,
     next: 'set metadata.managedFields to [] by an update to start ownership again',
   });

@@ -1,6 +1,6 @@
-import { CodedError } from '@kubenode/api-machinery/errors';
 import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import { isObject, own } from './value.ts';
+import { applyError } from './errors.ts';
 
 export type ScalarType = 'numeric' | 'string' | 'boolean' | 'untyped';
 
@@ -57,7 +57,7 @@ export interface FieldSchema {
 }
 
 function fail(message: string): never {
-  throw new CodedError('InvalidSchema', message, { next: 'correct the schema; the API server refuses it too' });
+  throw applyError('InvalidSchema', message, { next: 'correct the schema; the API server refuses it too' });
 }
 
 function listType(schema: JsonObject, items: SchemaNode, itemSchema: Json | undefined, path: string): ListType {

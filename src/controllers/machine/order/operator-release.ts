@@ -1,4 +1,4 @@
-import { CodedError } from '../../../api/errors.ts';
+import { controllerError } from '../../shared/errors.ts';
 import type { Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { operationState } from '../../../api/machine/operation-end.ts';
@@ -13,12 +13,12 @@ import { nameOf } from '../facts.ts';
 export function operatorRelease(machine: Stored<Machine>, reason: string): Stored<Machine> {
   const found = operationState(machine);
   if (found.state !== 'UnderWay')
-    throw new CodedError('NothingToRelease', `${nameOf(machine)} has no operation under way`, {
+    throw controllerError('NothingToRelease', `${nameOf(machine)} has no operation under way`, {
       next: `kubenode why machine/${nameOf(machine)}`,
     });
   const { order } = found;
   if (order.kind === 'Delete')
-    throw new CodedError(
+    throw controllerError(
       'NothingToRelease',
       `${nameOf(machine)} is being deleted: its reservation goes when the provider proves that it is gone`,
       {

@@ -1,4 +1,5 @@
 /** Steps that write the ledger after a reservation: the ways out of it, and the two exchanges. M is the Machine, N its Node, L the ledger; r is the reservation. */
+import { defenderErrorCodes } from '../../../defender/errors.ts';
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { isCoded } from '../../../api/errors.ts';
 import type { Machine } from '../../../api/machine.ts';
@@ -151,7 +152,7 @@ function freed(reservation: LedgerReservation, evidence: ReleaseEvidence, state:
     const object = withState(seen.ledger, release(state, context.epoch, reservation.id, evidence));
     return { write: 'ledger', object, releases: markOf(seen, reservation, context) };
   } catch (error) {
-    if (isCoded(error, 'NoEvidence')) return stop(error.message);
+    if (isCoded(error, defenderErrorCodes, 'NoEvidence')) return stop(error.message);
     throw error;
   }
 }

@@ -1,4 +1,5 @@
 /** A cell in which nodes are repaired, with everything in it that may go wrong. */
+import { defenderErrorCodes } from '../../../defender/errors.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { isCoded } from '../../../api/errors.ts';
 import type { Machine, Operation, OperationStatus } from '../../../api/machine.ts';
@@ -129,7 +130,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
     try {
       move = flight.act.judge(flight.seen);
     } catch (error) {
-      if (!isCoded(error, 'Deposed')) throw error;
+      if (!isCoded(error, defenderErrorCodes, 'Deposed')) throw error;
       leader.epoch = undefined;
       return;
     }

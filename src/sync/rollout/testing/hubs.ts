@@ -1,4 +1,5 @@
 /** What hubs do to a fleet: they look, carry out one request after the other, and report. */
+import { syncErrorCodes } from '../../errors.ts';
 import type { UnitStatus } from '../../../api/cluster.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { isCoded } from '../../../api/errors.ts';
@@ -332,7 +333,7 @@ function changed(record: UnitStatus | undefined, change: (record: UnitStatus | u
   try {
     return change(record);
   } catch (error) {
-    if (!isCoded(error, 'Overtaken')) throw error;
+    if (!isCoded(error, syncErrorCodes, 'Overtaken')) throw error;
     return 'Overtaken';
   }
 }
