@@ -2,6 +2,7 @@
  * The modules of a fleet: found, compiled and linked before any of its code runs, so that nothing that its code does can change what is loaded. Modules are the
  * commit's own files and the packages that are shipped with the child; there is no other loader.
  */
+import { messageOf } from '../../../api/errors.ts';
 import { stripTypeScriptTypes } from 'node:module';
 import { posix } from 'node:path';
 import { SourceTextModule, SyntheticModule, type Context, type Module } from 'node:vm';
@@ -82,7 +83,7 @@ function sourceOf(path: string, text: string, form: Form): string {
       try {
         JSON.parse(text);
       } catch (error) {
-        throw new SandboxError('RenderSyntax', error instanceof Error ? error.message : 'is no JSON', { location: jsonPlace(path, error) });
+        throw new SandboxError('RenderSyntax', messageOf(error), { location: jsonPlace(path, error) });
       }
       return `export default JSON.parse(${JSON.stringify(text)})`;
     }
