@@ -72,6 +72,29 @@ describe('E13: the record of a halt', () => {
     expect(begin(REMOVAL).writtenAt).toBe(writtenAt);
   });
 
+  it.each<[string, string, string, string]>([
+    ['later than all that is recorded', ago(30), ago(0), ago(30)],
+    ['later than now', ago(-60), new Date(Date.parse(ago(-60)) + 1).toISOString(), ago(-60)],
+    ['before what is recorded', ago(100), ago(0), ago(60)],
+    ['that is none', 'yesterday', ago(0), ago(60)],
+    ['that no record can bear', '+020000-01-01T00:00:00.000Z', ago(0), ago(60)],
+  ])('E17: what is begun over content with a time %s bears a later one', (_what, writtenAt, expected, kept) => {
+    const record = { ...held, writtenAt: ago(60) };
+    const over = { digest: 'A', begun: undefined };
+    const begin = (to: string) => records.begin('main', { to, lane: 'Forward', at: ago(0), writtenAt }, over, [], () => true)(record);
+    expect(begin('B').writtenAt).toBe(expected);
+    expect([begin('A').writtenAt, begin(REMOVAL).writtenAt]).toEqual([kept, kept]);
+  });
+
+  it('E17: what is gone leaves when it was begun: what comes again bears a later time', () => {
+    const removing = { ...held, writtenAt: ago(-60), begun: REMOVAL, removal: { lane: 'Forward' as const } };
+    const gone = records.removed({ left: [], empties: false }, ago(0))(removing);
+    expect(gone?.writtenAt).toBe(ago(-60));
+    const over = { digest: undefined, begun: undefined };
+    const again = records.begin('main', { to: 'B', lane: 'Forward', at: ago(0) }, over, [], () => true)(gone);
+    expect(again.writtenAt).toBe(new Date(Date.parse(ago(-60)) + 1).toISOString());
+  });
+
   it('stays where its content is put back, and goes with it', () => {
     const record = { ...held, halt };
     const over = { digest: 'A', begun: undefined };

@@ -7,6 +7,7 @@ import { isGone, isSoakUnknown } from './soak.ts';
 
 const KEPT_VERIFIED = 10;
 const KEPT_REVOKED = 20;
+const NO_RECORD_BEARS_MS = Date.UTC(9999, 0);
 
 /** `begun` while a unit is being removed. */
 export const REMOVAL = 'Removal';
@@ -32,6 +33,8 @@ export interface Aim {
   at?: string;
   /** The object was in the cell before: it is not new there, whatever the records say. */
   found?: boolean;
+  /** When what the cell has was begun, as it says: nothing is recorded to have begun before that. */
+  writtenAt?: string | undefined;
 }
 
 /** A halt, and the record that it was seen over. */
@@ -73,9 +76,17 @@ export const records = {
       const { halt, removal: _removal, ...rest } = due;
       const kept = halt?.digest === to ? { halt } : {};
       const removal = to === REMOVAL ? { removal: { lane: aim.lane } } : {};
-      const writtenAt = again || to === REMOVAL || aim.at === undefined ? {} : { writtenAt: laterThan(record?.writtenAt, aim.at) };
+      const before = latestOf(record?.writtenAt, aim.writtenAt);
+      const writtenAt = again || to === REMOVAL || aim.at === undefined ? before : laterThan(before, aim.at);
       const begun = again ? {} : { begun: to };
-      return { ...rest, ...kept, ...removal, ...writtenAt, ...begun, inventory: [...known, ...missing] } satisfies UnitStatus;
+      return {
+        ...rest,
+        ...kept,
+        ...removal,
+        ...(writtenAt === undefined ? {} : { writtenAt }),
+        ...begun,
+        inventory: [...known, ...missing],
+      } satisfies UnitStatus;
     },
 
   applied:
@@ -206,6 +217,13 @@ function laterThan(before: string | undefined, at: string): string {
   return Date.parse(at) < least ? new Date(least).toISOString() : at;
 }
 
+/** The later of what is recorded and what the cell says; what no record can bear is no time. */
+function latestOf(recorded: string | undefined, live: string | undefined): string | undefined {
+  const liveMs = Date.parse(live ?? '');
+  if (!(liveMs < NO_RECORD_BEARS_MS) || liveMs <= Date.parse(recorded ?? '')) return recorded;
+  return new Date(liveMs).toISOString();
+}
+
 /** Of a unit of which nothing is here. */
 function newRecord(fleet: string, { to, commit, asked, found }: Aim): UnitStatus {
   return {
@@ -216,12 +234,13 @@ function newRecord(fleet: string, { to, commit, asked, found }: Aim): UnitStatus
   };
 }
 
-function gone({ unit, fleet, appliedAt, verified = [] }: UnitStatus, at: string): UnitStatus {
+function gone({ unit, fleet, appliedAt, writtenAt, verified = [] }: UnitStatus, at: string): UnitStatus {
   const after = [appliedAt, ...verified.map((entry) => entry.at)]
     .flatMap((time) => time ?? [])
     .sort((a, b) => Date.parse(a) - Date.parse(b));
   const last = after.at(-1);
-  return { unit, fleet, removal: { lane: 'Forward', at, ...(last === undefined ? {} : { after: last }) } };
+  const removal = { lane: 'Forward' as const, at, ...(last === undefined ? {} : { after: last }) };
+  return { unit, fleet, removal, ...(writtenAt === undefined ? {} : { writtenAt }) };
 }
 
 /** What its cell halted of what is there. */

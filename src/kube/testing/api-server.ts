@@ -178,7 +178,7 @@ export function fakeApiServer(): FakeApiServer {
       metadata: {
         ...metadata,
         uid: old?.metadata.uid ?? `uid-${++uids}`,
-        creationTimestamp: old?.metadata.creationTimestamp ?? '2026-11-20T00:00:00Z',
+        creationTimestamp: old?.metadata.creationTimestamp ?? metadata.creationTimestamp ?? '2026-11-20T00:00:00Z',
         resourceVersion: old?.metadata.resourceVersion ?? '',
       },
     };

@@ -175,7 +175,7 @@ function commit(
   const { metadata } = hub.put(Rollouts, {
     apiVersion: API_VERSION,
     kind: 'Rollout',
-    metadata: { name, generation: 1 },
+    metadata: { name, generation: 1, creationTimestamp: new Date(clock.now()).toISOString() },
     spec: {
       fleet,
       commit: `c${sequence}`,
@@ -966,6 +966,115 @@ it('E17: a hub that was put back to a backup takes content that it knows from be
   expect([version(), place('main-3', 'prod')?.message ?? '']).toEqual(['1', expect.not.stringContaining('backup')]);
   await begin(second);
   expect(version()).toBe('2');
+});
+
+describe('E17: a hub that was put back to a backup', () => {
+  const unit = 'MachineComponentSet/kubelet';
+  const setOf = (version: string): KubeObject => ({ ...componentSet, spec: { ...componentSet.spec, version } }) as KubeObject;
+  const key = { name: 'kubelet' };
+  let servers: EmbeddedCluster[];
+  let clients: Map<string, Client>;
+  const clientOf = (name: string): Client => clients.get(name) ?? createClient(cell(name).transport);
+  const versions = async () =>
+    await Promise.all(CELLS.map(async (name) => (await clientOf(name).find(MachineComponentSets, key))?.spec.version));
+  beforeEach(async () => {
+    // Servers that keep who wrote which field: drift is told by that.
+    servers = await Promise.all(CELLS.map((name) => openCluster({ name, state: 'memory', clock })));
+    clients = new Map(servers.map((server, index) => [CELLS[index] ?? '', createClient(server.asUser())]));
+    for (const [index, server] of servers.entries()) transports.set(CELLS[index] ?? '', server.asUser());
+    for (const client of clients.values())
+      for (const kind of CELL_KINDS) await client.create(CustomResourceDefinitions, CustomResourceDefinitions.parse(kind.crd()));
+  });
+  afterEach(async () => {
+    await stopHub();
+    for (const server of servers) await server.close();
+  });
+  const stopHub = async (): Promise<void> => {
+    stop.abort(new Error('the hub ends'));
+    await running?.catch(() => undefined);
+    stop = new AbortController();
+  };
+  const given = async (name: string, object: KubeObject): Promise<void> => {
+    const client = clientOf(name);
+    const carries = async (): Promise<boolean> => (await client.find(MachineComponentSets, key))?.spec.unitDigest === digestOf(object);
+    for (let passed = 0; passed < 10_000 && !(await carries()); passed += 100) await clock.advance(100);
+    await clock.advance(1000);
+    const { metadata, spec } = await client.get(MachineComponentSets, key);
+    expect(spec.unitDigest).toBe(digestOf(object));
+    const evidence = { unitDigest: digestOf(object), at: new Date(clock.now()).toISOString() };
+    const merge = { status: { observedGeneration: metadata.generation, evidence } };
+    await client.patch(MachineComponentSets, key, { merge }, { subresource: 'status' });
+    await clock.advance(1000);
+  };
+  const go = async (object: KubeObject): Promise<void> => {
+    const name = commit({ [unit]: object });
+    for (const each of CELLS) await given(each, object);
+    await until(done(name), 10_000);
+  };
+  const backedUp = () => structuredClone([hub.objects(Fleets), hub.objects(Clusters), hub.objects(Rollouts)] as const);
+  const putBack = ([fleets, clusters, rollouts]: ReturnType<typeof backedUp>): void => {
+    for (const { metadata } of hub.objects(Rollouts)) hub.remove(Rollouts, metadata);
+    for (const rollout of rollouts) hub.put(Rollouts, rollout);
+    for (const { metadata, status: its } of fleets) {
+      const { uid } = hub.objects(Rollouts).find(({ spec }) => spec.sequence === its?.rollout?.sequence)?.metadata ?? {};
+      const kept = fleets.find((each) => each.metadata.name === metadata.name);
+      if (kept !== undefined && its?.rollout !== undefined && uid !== undefined)
+        hub.put(Fleets, { ...kept, status: { ...its, rollout: { ...its.rollout, uid } } });
+    }
+    for (const each of clusters) hub.put(Clusters, each);
+  };
+
+  it('from before a revert had begun reverts no newer content, until a commit that is accepted since wants that', async () => {
+    startHub();
+    await go(setOf('1'));
+    await go(setOf('2'));
+    await stopHub();
+    commit({ [unit]: setOf('1') });
+    const backup = backedUp();
+    startHub();
+    for (const name of CELLS) await given(name, setOf('1'));
+    await go(setOf('3'));
+    await stopHub();
+    putBack(backup);
+    startHub();
+    await clock.advance(10_000);
+    expect(await versions()).toEqual(['3', '3']);
+    expect(place('main-3', 'prod')).toMatchObject({
+      phase: 'Waiting',
+      message: expect.stringContaining('put back to a backup') as unknown,
+    });
+    await go(setOf('4'));
+    expect(await versions()).toEqual(['4', '4']);
+  });
+
+  it.each(['test', 'prod'])('from the soak of a stage begins nothing by its records before it has the list of %s', async (late) => {
+    startHub();
+    await go(setOf('1'));
+    commit({ [unit]: setOf('2') }, { soakSeconds: 5 });
+    await given('test', setOf('2'));
+    expect(place('main-2', 'test')?.phase).toBe('Verified');
+    await stopHub();
+    const backup = backedUp();
+    startHub();
+    await given('prod', setOf('2'));
+    await go(setOf('3'));
+    await stopHub();
+    putBack(backup);
+    const direct = transports.get(late);
+    let isLate = true;
+    transports.set(late, async (request) => {
+      if (isLate && request.method === 'GET' && request.path.endsWith('/machinecomponentsets')) {
+        await new Promise<void>((listed) => void clock.setTimer(8000, listed));
+        isLate = false;
+      }
+      if (direct === undefined) throw new Error(`no cell ${late}`);
+      return await direct(request);
+    });
+    startHub();
+    await clock.advance(30_000);
+    expect(isLate).toBe(false);
+    expect(await versions()).toEqual(['3', '3']);
+  });
 });
 
 describe('E17: what bears the label of a Fleet, and no record and no commit has', () => {

@@ -162,7 +162,9 @@ function settle(world: World, rollout: Rollout, unit: string): { steps: Step[]; 
     const since = isGone(record) ? record.removal?.at : record.added?.verifiedAt;
     if (since === undefined) continue;
     const from = isGone(record) ? soaksSince(record, world.now) : Date.parse(since);
-    const soakedAt = (from ?? world.now) + longestSoakMs(rollout);
+    // A time to come was recorded by a wrong clock. What begins here before it must bear a later one (docs/protocols.md#e17).
+    const writtenAt = isGone(record) ? Date.parse(record.writtenAt ?? '') || 0 : 0;
+    const soakedAt = Math.max((from ?? world.now) + longestSoakMs(rollout), writtenAt);
     if (isGone(record) ? soakedAt <= world.now : !isNew(record, world.now, longestSoakMs(rollout)))
       steps.push({ do: 'Settle', unit, cluster, since, because: 'it is proven on this cluster, and has soaked' });
     else if (soakedAt > world.now) waits.push(soakedAt);

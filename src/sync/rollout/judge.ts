@@ -7,6 +7,9 @@ import { isSoakUnknown, soaksSince } from '../soak.ts';
 import { canRetry, knownOf, observedRetry, pendingPlace, type Known, type Place } from './place.ts';
 import type { LiveUnit, World } from './world.ts';
 
+/** Of an instant of the hub's API server, as the hub estimates it (docs/protocols.md#h5). */
+const ERROR_MS = 5000;
+
 export function judge(world: World, rollout: Rollout, unit: string, wanted: RolloutUnit['clusters'][number]): Place {
   const known = knownOf(world, unit, wanted.name, wanted.digest);
   const place = pendingPlace(world, rollout, unit, wanted, known);
@@ -15,18 +18,38 @@ export function judge(world: World, rollout: Rollout, unit: string, wanted: Roll
     const message = place.halt === undefined ? left : `${left}, which halted it: ${place.halt.message}`;
     return { ...place, phase: 'Left', blocked: true, message };
   }
-  const uncounted = known.blocked === undefined ? uncountedMachines(rollout, place, known.record, wanted.machines) : undefined;
-  return wanted.digest === undefined
-    ? judgeRemoval(world, place, known, uncounted)
-    : judgeTarget(rollout, place, known, wanted.digest, uncounted);
+  const outdated = isOutdated(world, rollout, place, known);
+  // What is asked for where nothing is recorded is carried out with what begins there.
+  const seen = { ...place, outdated, retry: outdated && known.record === undefined ? place.asked : place.retry };
+  const waits = known.blocked === undefined ? waitsFor(rollout, seen, known.record, wanted.machines) : undefined;
+  return wanted.digest === undefined ? judgeRemoval(world, seen, known, waits) : judgeTarget(rollout, seen, known, wanted.digest, waits);
 }
 
-function judgeRemoval(
-  world: World,
-  place: Place,
-  { isCluster, stored, record, blocked, live }: Known,
-  uncounted: string | undefined,
-): Place {
+/** Why nothing may begin here yet. */
+function waitsFor(rollout: Rollout, place: Place, record: UnitStatus | undefined, machines: number | undefined): string | undefined {
+  const { live, target } = place;
+  if (live.state === 'Unknown' && live.syncs === true) return 'not observed yet';
+  if (place.outdated && place.retry === undefined && live.state === 'Present')
+    return target === undefined ? unknownSince(live.unitDigest) : unknownContent(rollout, live.unitDigest);
+  return uncountedMachines(rollout, place, record, machines);
+}
+
+/**
+ * Whether its cell was given what it has by a hub that knew more than this one (docs/protocols.md#e17), after this rollout was made: then the rollout was not judged
+ * with what the cell has. Both times are of the hub's API server (#h5): it stamps one, and the other was estimated to `ERROR_MS`.
+ */
+function isOutdated({ now }: World, { metadata }: Rollout, { live, target }: Place, { stored, knownUntil }: Known): boolean {
+  if (live.state !== 'Present' || (target !== undefined && live.unitDigest === target)) return false;
+  const writtenAt = Date.parse(live.writtenAt ?? '');
+  // The time of a record is compared with itself; when a Cluster was made, with an estimate.
+  const apartMs = stored === undefined ? ERROR_MS : 0;
+  if (Number.isNaN(writtenAt) || writtenAt <= Date.parse(knownUntil ?? '') + apartMs) return false;
+  // A time to come is of a wrong clock. Without a record nothing takes the restore lane, so a stage at a time gets new content.
+  if (stored === undefined && writtenAt > now + ERROR_MS) return false;
+  return !(Date.parse(metadata.creationTimestamp ?? '') >= writtenAt + ERROR_MS);
+}
+
+function judgeRemoval(world: World, place: Place, { isCluster, stored, record, blocked, live }: Known, waits: string | undefined): Place {
   // Of a Cluster that is not there nothing is known; its records went with it.
   const gone = isCluster && (record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0));
   const emptying = live.state === 'Present' && place.begun && blocked === undefined ? live.emptying : undefined;
@@ -35,11 +58,11 @@ function judgeRemoval(
     const [soaksFrom, soaksAgain] = [soaksSince(stored, world.now), isSoakUnknown(stored, world.now)];
     return { ...place, phase: 'Verified', soaksFrom, soaksAgain };
   }
-  if (!gone && uncounted !== undefined) return { ...place, phase: 'Waiting', message: uncounted };
+  if (!gone && waits !== undefined) return { ...place, phase: 'Waiting', message: waits };
   return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
 }
 
-function judgeTarget(rollout: Rollout, place: Place, known: Known, target: string, uncounted: string | undefined): Place {
+function judgeTarget(rollout: Rollout, place: Place, known: Known, target: string, waits: string | undefined): Place {
   const { live, blocked, held, complete } = known;
   const carries = live.state === 'Present' && live.unitDigest === target;
   const { halt, newHalt, halted, newEvidence } = haltsOf(place, known, carries);
@@ -53,7 +76,7 @@ function judgeTarget(rollout: Rollout, place: Place, known: Known, target: strin
   // One that is recorded lasts, whatever hides it now.
   if (halt !== undefined || newHalt !== undefined) return { ...place, phase: 'Halted', drifted, newHalt, newEvidence, message: halted };
   if (blocked !== undefined) return { ...place, phase: 'Blocked' };
-  if (!held) return uncounted === undefined ? place : { ...place, phase: 'Waiting', message: uncounted };
+  if (!held) return waits === undefined ? place : { ...place, phase: 'Waiting', message: waits };
   if (live.state === 'Present' && isUnknown)
     return { ...place, phase: 'Waiting', verifiedAt: undefined, soaksFrom: undefined, message: unknownContent(rollout, live.unitDigest) };
   if (drifted) return { ...place, phase: 'Waiting', drifted };
@@ -87,7 +110,16 @@ function haltsOf(place: Place, { record, live, isForeign, blocked, held }: Known
 }
 
 function unknownContent({ metadata }: Rollout, digest: string | undefined): string {
-  return `its cell has content that this hub has no record of (${plainText(digest ?? '', 19)}): one of them was put back to a backup. It stays until a stage gets new content, or a person asks for this one: kubenode rollout retry ${metadata.name}`;
+  return `${restored(digest)}. It stays until a stage gets new content, or a person asks for this one: kubenode rollout retry ${metadata.name}`;
+}
+
+/** Of a removal. */
+function unknownSince(digest: string | undefined): string {
+  return `${restored(digest)}. It stays until a new commit wants it as it is, or in another way; one after that can remove it`;
+}
+
+function restored(digest: string | undefined): string {
+  return `its cell has content that this hub has no record of (${plainText(digest ?? '', 19)}): one of them was put back to a backup`;
 }
 
 /**

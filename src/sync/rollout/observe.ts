@@ -65,6 +65,7 @@ export function observe(input: ObserveInput): World {
     const away = isCell(connection) ? connection.away() : connection;
     clusters.set(name, {
       name,
+      createdAt: cluster.metadata.creationTimestamp,
       blocked: cluster.spec.paused === true ? 'the Cluster is paused' : away?.message,
       units,
       failing: (unit) => input.failing(unit, name),
@@ -116,7 +117,7 @@ function liveUnit(
       progress: undefined,
     };
   }
-  if (!store.synced) return { state: 'Unknown' };
+  if (!store.synced) return { state: 'Unknown', syncs: true };
   const name = rest.at(-1) ?? '';
   const object = store.get(rest.length === 2 ? { namespace: rest[0], name } : { name });
   if (object === undefined || object.metadata.deletionTimestamp !== undefined) return { state: 'Absent' };
@@ -136,6 +137,7 @@ function liveUnit(
     (input.known?.(cell.name, unit, unitDigest) === false || isWrittenLater(object, record))
       ? { unknown: true }
       : {}),
+    ...(writtenAtOf(object) === undefined ? {} : { writtenAt: writtenAtOf(object) }),
     drifted:
       rehearsal.state === 'Over' ||
       (due !== undefined && unitDigest !== undefined && isDrifted(object, due, { digest: digest ?? '', fleet: input.fleet, lane })),

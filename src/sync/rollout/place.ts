@@ -33,6 +33,8 @@ export interface Place {
   haltedAfter: string | undefined;
   /** A halt that its cell shows, and its record does not. */
   newHalt: SeenHalt | undefined;
+  /** A hub that knew more gave its cell what is there, after the rollout was made: nothing of it changes there, save by a human's retry. */
+  outdated: boolean;
   /** A halt is recorded here of what is there. */
   halt: UnitStatus['halt'];
   live: LiveUnit;
@@ -59,6 +61,8 @@ export interface Known {
   stored: UnitStatus | undefined;
   /** Of what is there, wholly or in part. */
   record: UnitStatus | undefined;
+  /** Up to when the hub knows what it gave the cluster: as recorded, or as the Cluster was made where nothing is. */
+  knownUntil: string | undefined;
   live: LiveUnit;
   /** The record is another fleet's. */
   isForeign: boolean;
@@ -80,6 +84,7 @@ export function knownOf(world: World, unit: string, cluster: string, target: str
     isCluster: view !== undefined,
     stored,
     record,
+    knownUntil: stored === undefined ? view?.createdAt : stored.writtenAt,
     live: view?.live(unit) ?? { state: 'Unknown' },
     isForeign: foreign !== undefined,
     blocked: view === undefined ? 'no such Cluster on the hub' : (foreign ?? view.blocked ?? view.failing(unit)),
@@ -118,6 +123,7 @@ export function pendingPlace(
     newEvidence: false,
     haltedAfter: undefined,
     newHalt: undefined,
+    outdated: false,
     halt: record === undefined || isForeign ? undefined : haltOf(record),
     live,
     appliedAt: held ? record?.appliedAt : undefined,

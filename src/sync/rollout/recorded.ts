@@ -30,7 +30,7 @@ export function changeBefore(step: Exclude<Step, Apply>, fleet: string, now: str
     case 'Lift':
       return records.lifted(step.digest, step.since);
     case 'Remove':
-      return records.begin(fleet, { to: REMOVAL, lane: step.lane }, step.over, [], sameObject);
+      return records.begin(fleet, { to: REMOVAL, lane: step.lane, writtenAt: step.writtenAt }, step.over, [], sameObject);
     case 'Ceiling':
     case 'TryAgain':
       return undefined;
@@ -40,6 +40,6 @@ export function changeBefore(step: Exclude<Step, Apply>, fleet: string, now: str
 }
 
 export function begun(step: Apply, unit: StoredUnit, fleet: string, now: string): Change {
-  const { digest: to, lane, commit, asked, revoked, found } = step;
-  return records.begin(fleet, { to, lane, commit, asked, revoked, found, at: now }, step.over, inventoryOf(unit), sameObject);
+  const { digest: to, lane, commit, asked, revoked, found, writtenAt } = step;
+  return records.begin(fleet, { to, lane, commit, asked, revoked, found, writtenAt, at: now }, step.over, inventoryOf(unit), sameObject);
 }

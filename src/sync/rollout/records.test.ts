@@ -13,13 +13,16 @@ const ago = (seconds: number): string => new Date(NOW - seconds * 1000).toISOStr
 
 type Present = Extract<LiveUnit, { state: 'Present' }>;
 interface On {
+  /** Of the Cluster. */
+  createdAt?: string;
   record?: Partial<UnitStatus>;
-  live?: Partial<Present> | 'Absent' | 'Unknown';
+  live?: Partial<Present> | 'Absent' | 'Unknown' | 'Syncs';
   blocked?: string;
   failing?: string;
 }
 
 function liveOf({ record, live }: On): LiveUnit {
+  if (live === 'Syncs') return { state: 'Unknown', syncs: true };
   if (live === 'Absent' || live === 'Unknown') return { state: live };
   if (live === undefined && record?.digest === undefined) return { state: 'Absent' };
   return {
@@ -37,13 +40,14 @@ function liveOf({ record, live }: On): LiveUnit {
 function worldOf(rollouts: Rollout[], on: Record<string, On>, { unit = UNIT, ...more }: Partial<World> & { unit?: string } = {}): World {
   const clusters = Object.entries(on).map(([name, each]) => {
     const units = new Map<string, UnitStatus>(each.record === undefined ? [] : [[unit, { unit, fleet: 'main', ...each.record }]]);
-    const view = { name, blocked: each.blocked, units, failing: () => each.failing, live: () => liveOf(each) };
+    const view = { name, createdAt: each.createdAt, blocked: each.blocked, units, failing: () => each.failing, live: () => liveOf(each) };
     return [name, view] as const;
   });
   return { now: NOW, fleet: 'main', members: undefined, rollouts, clusters: new Map(clusters), ...more };
 }
 
 interface Of {
+  createdAt?: string;
   unit?: string;
   /** By cluster, as the plan counted. */
   machines?: Record<string, number>;
@@ -58,13 +62,17 @@ interface Of {
 function rolloutOf(
   sequence: number,
   wanted: Record<string, string | undefined>,
-  { unit = UNIT, from = {}, machines = {}, soakSeconds = 0, stages, spec, status, generation }: Of = {},
+  { unit = UNIT, from = {}, machines = {}, soakSeconds = 0, stages, spec, status, generation, createdAt }: Of = {},
 ): Rollout {
   const names = Object.keys(wanted);
   return {
     apiVersion: API_VERSION,
     kind: 'Rollout',
-    metadata: { name: `main-${sequence}`, ...(generation === undefined ? {} : { generation }) },
+    metadata: {
+      name: `main-${sequence}`,
+      ...(generation === undefined ? {} : { generation }),
+      ...(createdAt === undefined ? {} : { creationTimestamp: createdAt }),
+    },
     spec: {
       fleet: 'main',
       commit: `c${sequence}`,
@@ -398,6 +406,119 @@ describe('E17: content that the hub has no record of', () => {
       b: { record: proved('A', 60), live: { unitDigest: 'X' } },
     });
     expect(stepsOf(world)).toEqual(['Apply a X Forward']);
+  });
+});
+
+describe('E17: what a cell was given later than its record says, by a hub that knew more', () => {
+  const SET = 'MachineSet/web/web';
+  const record = { digest: 'A', commit: 'c1', writtenAt: ago(100) };
+  const revertible = proved('B', 90, {
+    ...record,
+    digest: 'B',
+    verified: [
+      { digest: 'B', commit: 'c1', at: ago(90), order: 2 },
+      { digest: 'A', commit: 'c0', at: ago(95), order: 1 },
+    ],
+  });
+  /** A rollout of so long ago, in two clusters; in `a` something is that was begun a minute ago. */
+  const on = (target: string | undefined, its: On, { createdAgo = 80, unit = UNIT, ...of }: Of & { createdAgo?: number } = {}) =>
+    worldOf(
+      [rolloutOf(2, { a: target, b: target }, { unit, createdAt: ago(createdAgo), ...of })],
+      { a: { ...its, ...(typeof its.live === 'string' ? {} : { live: { unitDigest: 'X', writtenAt: ago(60), ...its.live } }) }, b: {} },
+      { unit },
+    );
+  const begunOn = (...of: Parameters<typeof on>): string[] => stepsOf(on(...of)).filter((step) => /^(Apply|Remove)/.test(step));
+
+  it.each<[string, string | undefined, On]>([
+    ['forward', 'B', { record }],
+    ['forward, where that has begun', 'B', { record: { ...record, begun: 'B' } }],
+    ['forward, over content that the hub knows', 'B', { record, live: { unitDigest: 'A' } }],
+    ['back', 'A', { record: revertible }],
+    ['back, over content that the hub knows', 'A', { record: revertible, live: { unitDigest: 'B' } }],
+    ['where nothing is recorded', 'B', { createdAt: ago(200) }],
+    ['where the unit is gone, as far as is recorded', 'B', { record: { removal: { lane: 'Forward', at: ago(90) }, writtenAt: ago(100) } }],
+    ['by a removal', undefined, { record }],
+    ['by a removal that has begun', undefined, { record: { ...record, begun: 'Removal', removal: { lane: 'Forward' } } }],
+    ['by a removal, of content that the hub knows', undefined, { record, live: { unitDigest: 'A' } }],
+    ['by a removal of what is new there', undefined, { record: { ...record, added: { commit: 'c1' } } }],
+  ])('is left as it is by a rollout from before: %s', (_what, target, its) => {
+    const live = { ceiling: { unitDigest: 'X', nodes: 0 }, ...(typeof its.live === 'string' ? {} : its.live) };
+    for (const unit of [UNIT, SET]) {
+      const world = on(target, { ...its, live }, { unit });
+      expect(stepsOf(world)).toEqual([]);
+      const [first] = unitOf(world, 'main-2')?.clusters ?? [];
+      expect(first).toMatchObject({ phase: 'Waiting', message: expect.stringContaining('put back to a backup') as unknown });
+    }
+  });
+
+  it.each<[string, string | undefined, On, Of & { createdAgo?: number }]>([
+    ['a commit that was accepted since', 'B', { record }, { createdAgo: 50 }],
+    ['a commit that was accepted since and goes back', 'A', { record: revertible }, { createdAgo: 50 }],
+    ['a removal that was accepted since', undefined, { record }, { createdAgo: 50 }],
+    ['a rollout that wants what is there', 'X', { record }, {}],
+    ['a rollout from before, where a person asks for it', 'B', { record }, { spec: { retry: 'r1' } }],
+    ['a rollout from before, where nothing is recorded and a person asks for it', 'B', { createdAt: ago(200) }, { spec: { retry: 'r1' } }],
+    ['a rollout from before, where the Cluster was made again since', 'B', { createdAt: ago(30) }, {}],
+    ['a rollout from before, where the Cluster may have been made again since', 'B', { createdAt: ago(65) }, {}],
+    ['a rollout from before, where nothing is recorded and the time is to come', 'B', { live: { writtenAt: ago(-60) } }, {}],
+    ['a rollout from before, where it is what the hub gave it', 'B', { record: { ...record, writtenAt: ago(60) } }, {}],
+    ['a rollout from before, where it bears no right time', 'B', { record, live: { writtenAt: 'yesterday' } }, {}],
+  ])('is changed by %s', (_what, target, its, of) => {
+    expect(begunOn(target, its, of)).toEqual([
+      target === undefined ? 'Remove a' : expect.stringMatching(new RegExp(`^Apply a ${target} `)),
+    ]);
+  });
+
+  it('H5: is not changed by a commit that may have been accepted before, as far as the hub knows the time', () => {
+    expect(begunOn('B', { record }, { createdAgo: 56 })).toEqual([]);
+    expect(begunOn('B', { record }, { createdAgo: 55 })).toEqual(['Apply a B Forward']);
+  });
+
+  it('is changed by a person who asks for it once its stage is open: until then that is not carried out', () => {
+    const of = { unit: UNIT, createdAt: ago(80), spec: { retry: 'r1' } };
+    const live = { unitDigest: 'X', writtenAt: ago(60) };
+    const world = worldOf([rolloutOf(2, { b: 'B', a: 'B' }, of)], { a: { record, live }, b: { record: { ...record, begun: 'B' } } });
+    expect(stepsOf(world).filter((step) => step.includes(' a'))).toEqual([]);
+    expect(decide(world).statuses.get('main-2')?.retried).toBeUndefined();
+  });
+
+  it('is known with what begins there', () => {
+    const [step] = decide(on('B', { record }, { createdAgo: 50 })).steps;
+    expect(step).toMatchObject({ do: 'Apply', writtenAt: ago(60) });
+    const [removal] = decide(on(undefined, { record }, { createdAgo: 50 })).steps;
+    expect(removal).toMatchObject({ do: 'Remove', writtenAt: ago(60) });
+  });
+
+  it('of a wrong clock is remembered of what is gone, until that time has come', () => {
+    const gone = (writtenAt: string): On => ({
+      record: { removal: { lane: 'Forward', at: ago(90) }, writtenAt },
+      live: 'Absent',
+    });
+    const settles = (writtenAt: string) => decide(worldOf([rolloutOf(1, { a: undefined })], { a: gone(writtenAt) }));
+    expect(settles(ago(100)).steps.map(({ do: what }) => what)).toEqual(['Settle']);
+    expect(settles(ago(-60))).toMatchObject({ steps: [], again: NOW + 60_000 });
+  });
+});
+
+describe('a cell that is reached, and whose sets are not listed yet', () => {
+  it('begins nothing', () => {
+    for (const target of ['B', undefined]) {
+      const world = worldOf([rolloutOf(1, { a: target })], { a: { record: { digest: 'A', commit: 'c0' }, live: 'Syncs' } });
+      expect(stepsOf(world)).toEqual([]);
+      expect(unitOf(world)?.clusters?.[0]).toMatchObject({ phase: 'Waiting', message: 'not observed yet' });
+    }
+    expect(stepsOf(worldOf([rolloutOf(1, { a: 'A' })], { a: { live: 'Syncs' } }))).toEqual([]);
+  });
+
+  it('opens no stage by what is only recorded; one that is done stays so', () => {
+    const record = proved('A', 60);
+    const both = [rolloutOf(1, { a: 'A', b: 'A' })];
+    const world = worldOf(both, { a: { record, live: 'Syncs' }, b: {} });
+    expect(stepsOf(world)).toEqual([]);
+    expect(unitOf(world)).toMatchObject({ phase: 'Progressing', stage: 'a', message: 'a: not observed yet' });
+    expect(unitOf(worldOf(both, { a: { record, live: 'Syncs' }, b: { record, live: 'Syncs' } }))).toMatchObject({ phase: 'Done' });
+    // Of one that is away the record counts still.
+    expect(stepsOf(worldOf(both, { a: { record, live: 'Unknown', blocked: 'away' }, b: {} }))).toEqual(['Apply b A Forward']);
   });
 });
 

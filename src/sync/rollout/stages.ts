@@ -58,10 +58,27 @@ function throughStages(world: World, rollout: Rollout, places: Place[], held: Re
     const soakUntil = soakOf(members, stage);
     const later = places.some((place) => place.phase !== 'Verified' && !members.includes(place));
     if (soakUntil > world.now && later) return { steps: [], phase: 'Soaking', stage: stage.name, soakUntil, reason: 'Soaking' };
+    const unseen = later ? members.find(isUnseen) : undefined;
+    if (unseen !== undefined) {
+      const { cluster } = unseen;
+      return {
+        steps: [],
+        phase: 'Progressing',
+        stage: stage.name,
+        reason: 'Progressing',
+        message: `${cluster}: not observed yet`,
+        cluster,
+      };
+    }
   }
   const stray = places.find((place) => place.phase !== 'Verified');
   if (stray !== undefined) return { steps: [], phase: 'Progressing', reason: 'Blocked', message: `${stray.cluster} is in no stage` };
   return { steps: [], phase: 'Done' };
+}
+
+/** Only its record says that it passed, and its cell, which answers, may say otherwise in a moment: it may have what a hub gave it that knew more (docs/protocols.md#e17). */
+function isUnseen({ live }: Place): boolean {
+  return live.state === 'Unknown' && live.syncs === true;
 }
 
 /** Soak counts from the evidence of the last cluster, whichever rollout brought the digest there. */
@@ -95,7 +112,8 @@ function stageOf(rollout: Rollout, cluster: string): Stage | undefined {
 
 export function begin(place: Place, because: string): Step[] {
   const { unit, cluster, target, commit, lane, over, asked, revoked, live } = place;
-  if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, lane, over, because }];
+  const writtenAt = live.state === 'Present' ? live.writtenAt : undefined;
+  if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, lane, over, writtenAt, because }];
   return [
     {
       do: 'Apply',
@@ -109,6 +127,7 @@ export function begin(place: Place, because: string): Step[] {
       asked,
       revoked,
       found: live.state === 'Present',
+      writtenAt,
       because,
     },
   ];

@@ -19,6 +19,8 @@ export function retry(world: World, place: Place, refused: boolean): Step[] {
     if (revoked.includes(target) && retried !== place.retry)
       steps.push({ do: 'Reinstate', unit, cluster: view.name, digest: target, retry: place.retry, because });
   }
+  // It is carried out by what it begins there, which its stage may not have reached.
+  if (place.outdated) return steps;
   const under = place.begun && (place.phase !== 'Verified' || place.haltedAfter !== undefined) && canRetry(unit);
   // Whether what cannot be tried again is still refused must be seen.
   if (place.halt !== undefined && !canRetry(unit) && (place.blocked || live.state !== 'Present')) return steps;
@@ -69,6 +71,7 @@ export function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
       asked: place.asked,
       revoked: place.revoked,
       found: live.state === 'Present',
+      writtenAt: live.state === 'Present' ? live.writtenAt : undefined,
       because:
         place.live.state === 'Present' && place.live.rehearsed === true
           ? 'its rehearsal is over'
@@ -76,7 +79,7 @@ export function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
     });
   }
   // Whose ceiling that is, nobody here knows.
-  if (live.state === 'Present' && (live.unknown !== true || place.retry !== undefined)) {
+  if (live.state === 'Present' && ((live.unknown !== true && !place.outdated) || place.retry !== undefined)) {
     const held =
       place.pausedBy !== undefined && place.lane === 'Forward' && place.begun && place.phase !== 'Verified' && target !== undefined;
     const wanted = held && canRetry(unit) ? { unitDigest: target, nodes: 0 } : undefined;

@@ -4,8 +4,8 @@ import type { Over, SeenHalt } from '../records.ts';
 
 /** What the hub sees of one unit's top-level object in a cell. */
 export type LiveUnit =
-  /** Not observed: the cell is away, or its cache is not synced. Says nothing. */
-  | { state: 'Unknown' }
+  /** Not observed: the cell is away, or its kind is not watched. Says nothing. `syncs`: its store has not synced yet, and is about to. */
+  | { state: 'Unknown'; syncs?: true }
   | { state: 'Absent' }
   | {
       state: 'Present';
@@ -15,6 +15,8 @@ export type LiveUnit =
       drifted: boolean;
       /** The hub wrote this digest there, and neither a record nor a Rollout has it: the hub is older than what it reads (docs/protocols.md#e17). */
       unknown?: boolean;
+      /** When what is there was begun, as the object says. */
+      writtenAt?: string | undefined;
       /** The kind's own rule holds for this digest and generation (docs/protocols.md#e2). */
       evidence: boolean;
       /** Why the cell halted it, for the digest it carries now. */
@@ -51,6 +53,8 @@ export interface ClusterView {
   name: string;
   /** Why nothing can be done there now; undefined when it can. */
   blocked: string | undefined;
+  /** When the Cluster was made; its records are not older. */
+  createdAt?: string | undefined;
   /** What the hub recorded, by unit. */
   units: ReadonlyMap<string, UnitStatus>;
   live(unit: string): LiveUnit;
@@ -94,9 +98,11 @@ export type Step =
       revoked: boolean;
       /** The object is in the cell already, so it does not come there with this. */
       found: boolean;
+      /** When what is there was begun: what is begun now is later. */
+      writtenAt?: string | undefined;
     } & On)
   /** `lane`: Restore where it takes back what was just added. */
-  | ({ do: 'Remove'; commit: string; lane: 'Forward' | 'Restore'; over: Over } & On)
+  | ({ do: 'Remove'; commit: string; lane: 'Forward' | 'Restore'; over: Over; writtenAt?: string | undefined } & On)
   /** `appliedAt`: of the record, when the evidence was seen. `carrier`: what it was seen on, which must be there still. */
   | ({ do: 'RecordEvidence'; digest: string; commit: string; appliedAt: string | undefined; carrier: Carrier | undefined } & On)
   /** The soak of what is held, or of a removal (`REMOVAL`), begins again: since when is not known. */
