@@ -36,7 +36,7 @@ describe('E9: each machine that a commit would let go counts', () => {
     ['lost', undefined, 2000],
     ['40', 'lost', 40],
   ])('%s → %s: %i', (from, to, going) => {
-    expect(machinesGoing(UNIT, from, to, REPLICAS)).toBe(going);
+    expect(machinesGoing(UNIT, from, to, { replicas: REPLICAS })).toBe(going);
   });
   test.each<[readonly string[] | undefined, number]>([
     [['40'], 37],
@@ -49,7 +49,7 @@ describe('E9: each machine that a commit would let go counts', () => {
     [['none'], 37],
     [undefined, 37],
   ])('40 → 3 where the cell was given %j: %i', (there, going) => {
-    expect(machinesGoing(UNIT, '40', '3', REPLICAS, undefined, there)).toBe(going);
+    expect(machinesGoing(UNIT, '40', '3', { replicas: REPLICAS, there })).toBe(going);
   });
   test.each<[number, readonly string[] | undefined, number]>([
     // As it was asked for, or less.
@@ -66,20 +66,59 @@ describe('E9: each machine that a commit would let go counts', () => {
     [38, ['38', '3'], 35],
   ])('40 → 3 where the cell wants %i and was given %j: %i', (wanted, there, going) => {
     const cell = { replicas: 1, wanted, deleting: 0, removing: false };
-    expect(machinesGoing(UNIT, '40', '3', REPLICAS, 60, there, cell)).toBe(going);
+    expect(machinesGoing(UNIT, '40', '3', { replicas: REPLICAS, most: 60, there, cell })).toBe(going);
   });
   test('nothing goes where nothing changes, or the set keeps what it has', () => {
     const cell = { replicas: 50, wanted: 50, deleting: 0, removing: false };
-    expect(machinesGoing(UNIT, '40', '40', REPLICAS, 60, ['40'], cell)).toBe(0);
-    expect(machinesGoing(UNIT, '40', 'none', REPLICAS, 60, ['40'], cell)).toBe(0);
-    expect(machinesGoing(UNIT, undefined, undefined, REPLICAS, 60, ['40'], cell)).toBe(0);
+    expect(machinesGoing(UNIT, '40', '40', { replicas: REPLICAS, most: 60, there: ['40'], cell })).toBe(0);
+    expect(machinesGoing(UNIT, '40', 'none', { replicas: REPLICAS, most: 60, there: ['40'], cell })).toBe(0);
+    expect(machinesGoing(UNIT, undefined, undefined, { replicas: REPLICAS, most: 60, there: ['40'], cell })).toBe(0);
   });
   test('what an earlier commit removes goes by that commit', () => {
-    expect(machinesGoing(UNIT, undefined, '3', REPLICAS, 60, [], { replicas: 50, wanted: 50, deleting: 0, removing: true })).toBe(0);
-    expect(machinesGoing(UNIT, undefined, '3', REPLICAS, 60, [], { replicas: 50, wanted: 50, deleting: 0, removing: false })).toBe(47);
+    expect(
+      machinesGoing(UNIT, undefined, '3', {
+        replicas: REPLICAS,
+        most: 60,
+        there: [],
+        cell: { replicas: 50, wanted: 50, deleting: 0, removing: true },
+      }),
+    ).toBe(0);
+    expect(
+      machinesGoing(UNIT, undefined, '3', {
+        replicas: REPLICAS,
+        most: 60,
+        there: [],
+        cell: { replicas: 50, wanted: 50, deleting: 0, removing: false },
+      }),
+    ).toBe(47);
+  });
+  test.each<[string, { replicas: number; wanted: number; removing?: boolean }, number]>([
+    // It has other machines beside: they are not of this set.
+    ['its own machines', { replicas: 10, wanted: 10 }, 7],
+    ['what it is to have, where that is more', { replicas: 2, wanted: 8 }, 5],
+    ['none', { replicas: 0, wanted: 0 }, 0],
+    ['the most, where a cell claims more', { replicas: 1e9, wanted: 3 }, 1997],
+    ['all machines of the cell, where another commit removes it', { replicas: 10, wanted: 0, removing: true }, 57],
+  ])('a set whose number was left out, or is not known, counts with %s', (_what, cell, going) => {
+    const set = { deleting: 0, removing: false, ...cell };
+    for (const from of ['none', 'lost'])
+      expect(machinesGoing(UNIT, from, '3', { replicas: REPLICAS, most: 60, there: [from], cell: set })).toBe(going);
+  });
+  test.each<[string, number, number, number]>([
+    ['what was not made is not lost', 3, 40, 0],
+    ['what was made is', 10, 40, 7],
+    ['no more than what was asked for', 60, 40, 37],
+    ['but where the cell is to have more than that, all of it', 10, 50, 47],
+  ])('a way back at once from what was never proven: %s', (_what, replicas, wanted, going) => {
+    const by = { replicas: REPLICAS, most: 60, there: ['40'], restores: true };
+    const cell = { replicas, wanted, deleting: 0, removing: false };
+    expect(machinesGoing(UNIT, '40', '3', { ...by, cell })).toBe(going);
+    // A cell that is not reached, and any other change.
+    expect(machinesGoing(UNIT, '40', '3', by)).toBe(37);
+    if (wanted === 40) expect(machinesGoing(UNIT, '40', '3', { ...by, cell, restores: false })).toBe(37);
   });
   test('of MachineSets alone', () => {
-    expect(machinesGoing('MachineComponentSet/kubelet', '40', undefined, REPLICAS)).toBe(0);
+    expect(machinesGoing('MachineComponentSet/kubelet', '40', undefined, { replicas: REPLICAS })).toBe(0);
   });
 });
 
@@ -112,12 +151,12 @@ describe('E8, E9: what the cache lost', () => {
 
   test('is found by rendering its commit again: more machines are no deletion', async () => {
     const found = await replicasOf(rendered(next), before, { get }, (commit) => Promise.resolve(commit === 'c1' ? rendered(old) : []));
-    expect(machinesGoing(UNIT, unitDigest([old]), unitDigest([next]), found)).toBe(0);
+    expect(machinesGoing(UNIT, unitDigest([old]), unitDigest([next]), { replicas: found })).toBe(0);
   });
   test('stays unknown when that commit no longer renders, and refuses nothing when it could not be rendered just now', async () => {
     const fails = (verdict: boolean) => () => Promise.reject(new CodedError('X', 'why', { verdict }));
     const found = await replicasOf(rendered(next), before, { get }, fails(true));
-    expect(machinesGoing(UNIT, unitDigest([old]), unitDigest([next]), found)).toBe(1994);
+    expect(machinesGoing(UNIT, unitDigest([old]), unitDigest([next]), { replicas: found })).toBe(1994);
     await expect(replicasOf(rendered(next), before, { get }, fails(false))).rejects.toThrow('why');
   });
 });
@@ -152,8 +191,8 @@ describe('E9: what the hub recorded of machines', () => {
     expect([...machinesOf([cluster('True', { total: 7, ready: 7 })], () => false)]).toEqual([]);
   });
   test('a number that was left out counts as the machines that there are', () => {
-    expect(machinesGoing(UNIT, 'none', '3', REPLICAS, 5)).toBe(2);
-    expect(machinesGoing(UNIT, 'none', '38', REPLICAS, 5)).toBe(0);
-    expect(machinesGoing(UNIT, 'none', '3', REPLICAS, undefined)).toBe(1997);
+    expect(machinesGoing(UNIT, 'none', '3', { replicas: REPLICAS, most: 5 })).toBe(2);
+    expect(machinesGoing(UNIT, 'none', '38', { replicas: REPLICAS, most: 5 })).toBe(0);
+    expect(machinesGoing(UNIT, 'none', '3', { replicas: REPLICAS })).toBe(1997);
   });
 });

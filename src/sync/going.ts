@@ -12,46 +12,45 @@ export type ReplicasByDigest = ReadonlyMap<string, number | null>;
 export const MOST = 2000;
 const PREFIX = `${MachineSets.kind}/`;
 
-/**
- * `from`, `to`: digests; undefined: the commit before, or this one, has no such unit. `there`: what the cluster was given, wholly or in part; undefined:
- * not known. `cell`: the set as its cell reports it.
- */
-export function machinesGoing(
-  unit: string,
-  from: string | undefined,
-  to: string | undefined,
-  replicas: ReplicasByDigest,
-  most = MOST,
-  there?: readonly string[],
-  cell?: CellSet,
-): number {
+/** What one change of a unit in a cluster is counted by. */
+export interface Counted {
+  replicas: ReplicasByDigest;
+  /** How many machines a set has whose number is not known, and of which no cell reports; up to `MOST`. */
+  most?: number | undefined;
+  /** Digests: what the cluster was given, wholly or in part; undefined: not known. */
+  there?: readonly string[] | undefined;
+  /** The set as its reached cell reports it. */
+  cell?: CellSet | undefined;
+  /** At once to what was proven there, from what never was (docs/protocols.md#e6): no more can go than its cell has at the time. */
+  restores?: boolean | undefined;
+}
+
+/** `from`, `to`: digests; undefined: the commit before, or this one, has no such unit. */
+export function machinesGoing(unit: string, from: string | undefined, to: string | undefined, by: Counted): number {
   if (!unit.startsWith(PREFIX) || from === to) return 0;
-  const after = to === undefined ? 0 : replicas.get(to);
+  const after = to === undefined ? 0 : by.replicas.get(to);
   // Left out: the set keeps what it has.
   if (after === null) return 0;
-  return Math.max(0, machinesThere(from, replicas, most, there, cell) - (after ?? 0));
+  return Math.max(0, machinesThere(from, by) - (after ?? 0));
 }
 
 /**
  * How many machines a set may have that a commit would change: as far as the hub asked its cell for them, or as many more as that cell is to have, since the hub
  * may know less than its cells (docs/protocols.md#e17). What no cell was ever asked to make, and no cell reports, cannot go.
  */
-export function machinesThere(
-  from: string | undefined,
-  replicas: ReplicasByDigest,
-  most = MOST,
-  there?: readonly string[],
-  cell?: CellSet,
-): number {
-  // A set whose number was somebody else's to say may have any, up to what there is.
-  const numberOf = (digest: string): number => replicas.get(digest) ?? Math.min(most, MOST);
+export function machinesThere(from: string | undefined, by: Counted): number {
+  const { replicas, there, cell } = by;
+  // What an earlier commit removes goes by that one.
+  const reported = cell === undefined || cell.removing ? undefined : cell;
+  const unknown = reported === undefined ? (by.most ?? MOST) : Math.max(reported.replicas, reported.wanted);
+  const numberOf = (digest: string): number => replicas.get(digest) ?? Math.min(unknown, MOST);
   const made = there === undefined ? Infinity : Math.max(0, ...there.map(numberOf));
   const recorded = from === undefined ? 0 : Math.min(numberOf(from), made);
-  // What an earlier commit removes goes by that one.
-  if (cell === undefined || cell.removing) return recorded;
+  if (reported === undefined) return recorded;
   // A number that the hub does not know explains nothing of what is there.
   const asked = (there ?? (from === undefined ? [] : [from])).map((digest) => replicas.get(digest) ?? 0);
-  return cell.wanted > Math.max(0, ...asked) ? Math.max(recorded, Math.min(cell.wanted, MOST)) : recorded;
+  if (reported.wanted > Math.max(0, ...asked)) return Math.max(recorded, Math.min(reported.wanted, MOST));
+  return by.restores === true ? Math.min(recorded, reported.replicas) : recorded;
 }
 
 function replicasIn(objects: readonly KubeObject[]): number | null | undefined {

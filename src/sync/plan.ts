@@ -6,7 +6,7 @@ import { matchesLabels } from '../api/selector.ts';
 import type { Change, HeldBack } from './deletions/change.ts';
 import { judgeDeletions } from './deletions/judge.ts';
 import { syncError } from './errors.ts';
-import { machinesGoing, machinesThere, MOST, type CellMachines, type CellSet, type ReplicasByDigest } from './going.ts';
+import { machinesGoing, machinesThere, MOST, type CellMachines, type Counted, type ReplicasByDigest } from './going.ts';
 
 /** What one commit renders to, reduced to digests: cluster → unit → digest. */
 export type Digests = ReadonlyMap<string, ReadonlyMap<string, string>>;
@@ -29,6 +29,8 @@ export interface PlanInput {
   machines?: ReadonlyMap<string, CellMachines>;
   /** What clusters were given of a unit, wholly or in part: digests; undefined: not known. */
   there?(cluster: string, unit: string): readonly string[] | undefined;
+  /** Whether a change to this digest (undefined: a removal) takes back at once what was never proven in the cluster; absent: nowhere. */
+  restores?(cluster: string, unit: string, digest: string | undefined): boolean;
   /** What a cluster was ever given of its units, as far as it is recorded: digests, also of units that nothing wants any more. */
   given?: (cluster: string) => readonly { unit: string; digests: readonly string[] }[];
   /** Up to how many machines what is wanted of a set was counted before (`countedBy`). */
@@ -92,11 +94,7 @@ export function plan(input: PlanInput): Plan {
         kept.push({ unit, cluster });
         continue;
       }
-      const there = input.there?.(cluster, unit);
-      const { total, sets } = machines.get(cluster) ?? {};
-      const goingBy = (cell?: CellSet): number => machinesGoing(unit, from, digest, replicas, total, there, cell);
-      const lost = goingBy(sets?.get(unit));
-      its.push({ unit, cluster, digest, from, machines: lost, unrecorded: lost - goingBy() });
+      its.push(changeOf(input, unit, cluster, from, digest));
     }
     changes.set(unit, its);
   }
@@ -133,18 +131,40 @@ export function plan(input: PlanInput): Plan {
   return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept, heldBack };
 }
 
+function changeOf(input: PlanInput, unit: string, cluster: string, from: string | undefined, digest: string | undefined): Change {
+  const by = countedBefore(input, unit, cluster, digest);
+  const machines = machinesGoing(unit, from, digest, by);
+  const recorded = machinesGoing(unit, from, digest, { ...by, cell: undefined });
+  return {
+    unit,
+    cluster,
+    digest,
+    from,
+    machines,
+    unrecorded: Math.max(0, machines - recorded),
+    unmade: by.restores ? Math.max(0, recorded - machines) : 0,
+  };
+}
+
+function countedBefore(input: PlanInput, unit: string, cluster: string, digest: string | undefined): Counted & { restores: boolean } {
+  const { total, sets } = input.machines?.get(cluster) ?? {};
+  return {
+    replicas: input.replicas ?? new Map(),
+    most: total,
+    there: input.there?.(cluster, unit),
+    cell: sets?.get(unit),
+    restores: input.restores?.(cluster, unit, digest) === true,
+  };
+}
+
 /** Up to how many machines a set was counted for `digest`, which is what it had before where it is held back. What wants more lets none go. */
-function countedFor(
-  { replicas = new Map(), machines, ...input }: PlanInput,
-  { unit, cluster, from, digest: wanted }: Change,
-  digest: string | undefined,
-): { machines?: number } {
+function countedFor(input: PlanInput, { unit, cluster, from, digest: wanted }: Change, digest: string | undefined): { machines?: number } {
   if (!unit.startsWith(`${MachineSets.kind}/`)) return {};
   const isChanged = wanted !== from && digest === wanted;
   if (!isChanged && input.counted?.(cluster, unit) !== undefined) return carriedOver(input, cluster, unit);
-  const { total, sets } = machines?.get(cluster) ?? {};
-  const there = machinesThere(from, replicas, total, input.there?.(cluster, unit), isChanged ? sets?.get(unit) : undefined);
-  const after = digest === undefined ? 0 : replicas.get(digest);
+  const by = countedBefore(input, unit, cluster, digest);
+  const there = machinesThere(from, isChanged ? by : { ...by, cell: undefined });
+  const after = digest === undefined ? 0 : by.replicas.get(digest);
   // Left out: the set keeps what it has.
   return { machines: after === null ? MOST : Math.min(MOST, Math.max(there, after ?? 0)) };
 }

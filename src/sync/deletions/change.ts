@@ -14,6 +14,8 @@ export interface Change {
   machines: number;
   /** Of these, how many its cell has that the hub did not ask for, as far as it knows. They may be gone, or explained, when the cell reports again. */
   unrecorded: number;
+  /** Of those that the hub asked for before: how many are not counted since its cell has not made them, where the commit takes them back at once. */
+  unmade: number;
 }
 
 export interface HeldBack {

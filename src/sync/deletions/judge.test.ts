@@ -594,6 +594,68 @@ describe('E9: what a cell has beyond what it was asked for', () => {
   });
 });
 
+describe('E9: no more machines of a set can go than its cell has of it', () => {
+  const set = (replicas: number, wanted = replicas) => ({ replicas, wanted, deleting: 0, removing: false });
+  const cell = (sets: Record<string, ReturnType<typeof set>>, total: number): Record<string, CellMachines> => ({
+    'prod-1': { total, sets: new Map(Object.entries(sets)) },
+  });
+  const typo = { 'prod-1': { [WEB]: '200' } };
+  const reverted = { 'prod-1': { [WEB]: '10' } };
+  const restores = (_cluster: string, unit: string): boolean => unit === WEB;
+
+  test('a set whose number Git left out counts with its own machines, not with those of other sets', () => {
+    const from = { 'prod-1': { [WEB]: 'none', [API]: '90' } };
+    const to = (web: string): Tree => ({ 'prod-1': { [WEB]: web, [API]: '90' } });
+    const machines = cell({ [WEB]: set(10), [API]: set(90) }, 100);
+    expect(going(planned({ from, to: to('10'), machines }))).toEqual([`prod-1 ${WEB}`]);
+    expect(going(planned({ from, to: to('7'), machines }))).toEqual([`prod-1 ${WEB}`]);
+    expect(planned({ from, to: to('5'), machines }).heldBack?.message).toContain('5 of its 100 machines would go, 3 may');
+    // Of machines that people made, and no set has.
+    expect(
+      planned({ from: { 'prod-1': { [WEB]: 'none' } }, to: reverted, machines: cell({ [WEB]: set(10) }, 30) }).heldBack,
+    ).toBeUndefined();
+    // What its cell does not report may be any of them.
+    expect(planned({ from, to: to('10'), machines: cell({ [API]: set(90) }, 100) }).heldBack?.message).toContain('90 of its 100 machines');
+    expect(going(planned({ from, to: to('10'), machines: { 'prod-1': undefined } }))).toEqual([]);
+  });
+  test('one that has none is removed', () => {
+    const from = { 'prod-1': { [WEB]: 'none', [API]: '100' } };
+    const machines = cell({ [WEB]: set(0), [API]: set(100) }, 100);
+    expect(going(planned({ from, to: { 'prod-1': { [API]: '100' } }, machines }))).toEqual([`prod-1 ${WEB}`]);
+  });
+  test('a typo is taken back where it made none yet, and counts with what it made', () => {
+    const rest = { restores };
+    expect(going(planned({ from: typo, to: reverted, machines: cell({ [WEB]: set(10, 200) }, 10), rest }))).toEqual([`prod-1 ${WEB}`]);
+    expect(going(planned({ from: typo, to: reverted, machines: cell({ [WEB]: set(11, 200) }, 11), rest }))).toEqual([`prod-1 ${WEB}`]);
+    const found = planned({ from: typo, to: reverted, machines: cell({ [WEB]: set(13, 200) }, 13), rest });
+    expect(found.heldBack?.message).toContain('3 of its 13 machines would go, 1 may (maxMachines 10%)');
+    expect(found.heldBack?.next).toContain('maxMachines: "24%"');
+    const removed = planned({
+      from: { 'prod-1': { ...typo['prod-1'], x: '1' } },
+      to: { 'prod-1': { x: '1' } },
+      machines: cell({ [WEB]: set(0, 200) }, 0),
+      rest,
+    });
+    expect(going(removed)).toEqual([`prod-1 ${WEB}`]);
+  });
+  test('so it is nowhere else: what waits for its stage grows meanwhile, and what is not reached may have all', () => {
+    const machines = cell({ [WEB]: set(10, 200) }, 10);
+    expect(planned({ from: typo, to: reverted, machines }).heldBack?.message).toContain('190 of its 10 machines would go');
+    expect(going(planned({ from: typo, to: reverted, machines: { 'prod-1': undefined }, rest: { restores } }))).toEqual([]);
+  });
+  test('a cell that claims to have made none of what is taken back, and many others, gives no room to other clusters', () => {
+    const tree = (first: string, others: string): Tree => ({
+      'prod-1': { [WEB]: first },
+      ...Object.fromEntries(Array.from({ length: 9 }, (_, index) => [`prod-${index + 2}`, { [WEB]: others }])),
+    });
+    const machines = cell({ [WEB]: set(10, 200), 'MachineSet/x/x': set(190) }, 200);
+    const rest = { restores: (name: string) => name === 'prod-1' };
+    const found = planned({ from: tree('200', '3'), to: tree('10', '2'), machines, rest });
+    expect(going(found)).toEqual([`prod-1 ${WEB}`]);
+    expect(found.heldBack?.message).toContain('stage "prod": 9 of its 37 machines would go, 3 may');
+  });
+});
+
 describe('E9, property: whatever is committed, no cluster and no stage loses more than its share', () => {
   const cluster = fc.record({
     stage: fc.constantFrom('test', 'prod'),

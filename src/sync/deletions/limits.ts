@@ -132,7 +132,8 @@ interface Asked {
 export function askedIn(cluster: string, changes: readonly Change[], { given, replicas }: DeletionsInput): Asked {
   const numberOf = (digest: string | undefined): number => (digest === undefined ? 0 : (replicas.get(digest) ?? 0));
   const ever = new Map(changes.map(({ unit, from }) => [unit, numberOf(from)]));
-  const now = sumOf(ever.values());
+  // What a cell does not have, so that it does not count as going, gives no room to others either.
+  const now = sumOf(changes.map(({ from, unmade }) => Math.max(0, numberOf(from) - unmade)));
   for (const { unit, digests } of given?.(cluster) ?? [])
     ever.set(unit, Math.max(ever.get(unit) ?? 0, ...digests.map((digest) => numberOf(digest))));
   return { now, ever: sumOf(ever.values()) };

@@ -5,6 +5,7 @@ import { carriedBy, countedBy, removingBy, withoutCommits, type PlanInput } from
 import { REMOVAL } from '../records.ts';
 import type { RenderedCommit } from './checkout.ts';
 import type { FleetView } from './observe.ts';
+import { restoresIn } from './restore.ts';
 
 export interface Renderings {
   bundles: Bundles;
@@ -34,6 +35,7 @@ export async function planInput(view: FleetView, rendered: RenderedCommit, { bun
       // Without any record it may be that they were lost.
       return records.length === 0 ? undefined : [digest, begun].flatMap((each) => (each === undefined || each === REMOVAL ? [] : each));
     },
+    restores: restoresIn(name, clusters, recorded),
     given: (cluster) =>
       (recorded.get(cluster) ?? []).map(({ unit, digest, begun, verified = [] }) => ({
         unit,
