@@ -33,3 +33,13 @@ export async function recordBootstrap(
   const json = machinePatch(machine, { ...machine, status }, { known: false, on: [['status', 'bootstrap']] }, true);
   return await patchIfSame(client, Machines, machine, json, { fieldManager: MANAGERS.identity, subresource: 'status', signal });
 }
+
+export const TOKEN = 'ServiceAccountToken';
+
+/** What a record says in the condition Admitted. */
+export function conditionFor(record: Bootstrap, machine: Stored<Machine>) {
+  const before = machine.status?.conditions?.find(({ type }) => type === 'Admitted');
+  if (record.by === 'Token') return { status: 'True', reason: TOKEN, message: before?.message ?? 'the agent is a ServiceAccount' } as const;
+  const message = `the agent was admitted in epoch ${record.epoch}; its newest certificate ends by ${record.until ?? ''}`;
+  return { status: 'True', reason: 'ClientCertificate', message } as const;
+}

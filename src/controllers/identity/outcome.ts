@@ -1,0 +1,83 @@
+/** What follows from an answer, also from that of another approver, and from what the signer makes of an approval. */
+import { SIGNERS } from '../../api/admission.ts';
+import { CertificateSigningRequests } from '../../api/builtin.ts';
+import type { Bootstrap } from '../../api/machine.ts';
+import type { ReconcileContext } from '../../kube/controller.ts';
+import type { QueueResult } from '../../kube/queue.ts';
+import { makeTokenAccount } from './admission.ts';
+import { machineNow, type IdentityDeps } from './context.ts';
+import { endOfCertificate, readHold, withIssued, writeHold } from './holds.ts';
+import { AGAIN_MS } from './answer.ts';
+import { nodeOf } from './kubelet.ts';
+import { recordBootstrap, TOKEN } from './record.ts';
+import { askedOf, conditionOf, machineOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
+
+/** By whichever approver: the name of that Node is the pool's until the certificate ends, which only its signer decides. */
+export async function afterIssue({ clock, namespace, signal }: IdentityDeps, request: StoredRequest, run: ReconcileContext): Promise<void> {
+  if (request.spec.signerName === SIGNERS.client) return;
+  const node = nodeOf(askedOf(request));
+  const endMs = endOfCertificate(request.status?.certificate ?? '');
+  if (node === undefined || endMs === undefined) return;
+  const hold = await readHold(run.client, namespace, node, signal);
+  if (hold === undefined) return;
+  const ends = withIssued(hold.ends, request.metadata.uid, endMs, clock.now());
+  await writeHold(run.client, { namespace, node }, hold, { ...hold, ends }, signal);
+}
+
+/** Whoever denied it, also a person or another approver: the agent waits for another token then, and its Machine says why. */
+export async function afterDenial(deps: IdentityDeps, request: StoredRequest, run: ReconcileContext): Promise<void> {
+  const { clock, denied, recorder, signal } = deps;
+  if (machineOf(request)?.kind !== 'Bootstrap') return;
+  const machine = await machineNow(deps, request);
+  const bootstrap = machine?.status?.bootstrap;
+  // What a token of before asked for, or one that was used already, says nothing of now.
+  if (
+    machine === undefined ||
+    bootstrap === undefined ||
+    bootstrap.accountUID !== askedOf(request).userUID ||
+    bootstrap.csrUID !== undefined
+  )
+    return;
+  if (bootstrap.deniedUID === request.metadata.uid) return;
+  const { reason = '', message = '' } = conditionOf(request, 'Denied') ?? {};
+  const said = `request ${request.metadata.name} was denied: ${[reason, message].filter((each) => each !== '').join(': ')}`;
+  const condition = { status: 'False', reason: 'Denied', message: said } as const;
+  await recordBootstrap(run.client, machine, { ...bootstrap, deniedUID: request.metadata.uid }, { condition, nowMs: clock.now() }, signal);
+  run.log.warn({ machine: machine.metadata.name }, said);
+  if (!denied.delete(request.metadata.uid)) recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: said });
+}
+
+/** Where the cluster's signer refuses or is silent, the agent gets the token of a ServiceAccount, and the Machine says so (docs/protocols.md#g2). */
+export async function afterApproval(
+  deps: IdentityDeps,
+  request: StoredRequest,
+  state: 'Approved' | 'Failed',
+  run: ReconcileContext,
+): Promise<QueueResult | void> {
+  const { client, clock, recorder, signal, signerDeadlineMs } = deps;
+  const asked = requestOf(request.spec.request);
+  if (machineOf(request) === undefined || 'unreadable' in asked) return;
+  const machine = await machineNow(deps, request);
+  const bootstrap = machine?.status?.bootstrap;
+  // Only what is the machine's own newest request: an old one that was never signed says nothing of now.
+  if (machine === undefined || bootstrap?.by !== 'Certificate' || bootstrap.keySHA256 !== asked.keySHA256) return;
+  const approved = conditionOf(request, 'Approved');
+  const sinceMs = Date.parse(approved?.lastUpdateTime ?? request.metadata.creationTimestamp);
+  const waitMs = sinceMs + signerDeadlineMs - clock.now();
+  if (state === 'Approved' && waitMs > 0) return { requeueAfterMs: waitMs };
+  // A cache that lags would take a signer for silent that has signed.
+  const live = await client.find(CertificateSigningRequests, { name: request.metadata.name }, { signal });
+  if (live?.metadata.uid !== request.metadata.uid || stateOf(live) !== state) return { requeueAfterMs: AGAIN_MS };
+  const failed = conditionOf(request, 'Failed');
+  const why =
+    failed === undefined
+      ? `it signed nothing within ${Math.round(signerDeadlineMs / 1000)} s`
+      : `it refused: ${[failed.reason, failed.message].filter((each) => each !== undefined && each !== '').join(': ')}`;
+  const message = `signer ${request.spec.signerName} gives no client certificates (${why}): the agent is a ServiceAccount instead`;
+  await makeTokenAccount(run.client, machine, signal);
+  const record: Bootstrap = { ...bootstrap, by: 'Token' };
+  const condition = { status: 'True', reason: TOKEN, message } as const;
+  await recordBootstrap(run.client, machine, record, { condition, nowMs: clock.now() }, signal);
+  run.log.warn({ machine: machine.metadata.name }, message);
+  recorder.event(machine, { type: 'Warning', reason: 'SignerRefused', message });
+}
