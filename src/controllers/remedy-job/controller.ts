@@ -38,6 +38,14 @@ const LOST_MS = 50;
  */
 const ANSWER_MS = 50;
 
+interface JobDeps {
+  remedyCache: RemedyCache;
+  recorder: Recorder;
+  clock: Clock;
+  /** Until when each job that has no status yet may be answered, monotonic ms; by the job as it was read. */
+  answers: WeakMap<Stored<RemedyOperationJob>, number>;
+}
+
 /**
  * The only writer of `RemedyOperationJob.status`. It touches no Machine, Node or ledger: a job asks by being there, and this tells what it sees
  * of the answer, the operation and the proof. Every write is conditioned on the job's resourceVersion, so that of two leaders one loses, and
@@ -45,89 +53,10 @@ const ANSWER_MS = 50;
  * Resolves when the signal has ended it.
  */
 export async function runRemedyJobController(options: RemedyJobControllerOptions): Promise<void> {
-  const { remedyCache, recorder, signal, clock } = options;
+  const { remedyCache, recorder, clock } = options;
   const { stores } = remedyCache;
-  /** Until when each job of which nothing was said yet may be answered, monotonic ms; by the job as it was read. */
-  const answers = new WeakMap<Stored<RemedyOperationJob>, number>();
-
-  async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
-    const job = stores.jobs.get(parseKey(key));
-    if (job === undefined || job.metadata.deletionTimestamp !== undefined) return undefined;
-    if (remedyCache.isStale()) return { requeueAfterMs: STALE_RETRY_MS };
-    let decision = decide(await observe(remedyCache, job, undefined));
-    if (decision.step === 'Read') {
-      run.log.debug({ why: decision.why }, 'reads again');
-      decision = decide(await observe(remedyCache, job, { client: run.client, signal }));
-    }
-    switch (decision.step) {
-      case 'Read':
-        return { requeueAfterMs: LOST_MS };
-      case 'Delete':
-        await remove(job, run);
-        return undefined;
-      case 'Write':
-        if (job.status?.phase === undefined && decision.status.phase === 'Pending') {
-          const untilMs = answers.get(job) ?? clock.monotonic() + ANSWER_MS;
-          answers.set(job, untilMs);
-          if (clock.monotonic() < untilMs) return { requeueAfterMs: untilMs - clock.monotonic() };
-        }
-        if (!(await write(job, decision.status, run))) return { requeueAfterMs: LOST_MS };
-        return afterMs(decision.wakeAtMs);
-      case 'Wait':
-        return afterMs(decision.wakeAtMs);
-      default:
-        return decision satisfies never;
-    }
-  }
-
-  const afterMs = (atMs: number | undefined): QueueResult | undefined =>
-    atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - remedyCache.now()) };
-
-  async function write(
-    job: Stored<RemedyOperationJob>,
-    status: NonNullable<RemedyOperationJob['status']>,
-    run: ReconcileContext,
-  ): Promise<boolean> {
-    const { namespace, name, resourceVersion } = job.metadata;
-    try {
-      await run.client.patch(
-        RemedyOperationJobs,
-        { namespace, name },
-        { merge: { metadata: { resourceVersion }, status: mergeDiff(job.status, status) } },
-        { fieldManager: MANAGERS.remedyJob, subresource: 'status', signal },
-      );
-    } catch (error) {
-      if (hasReason(error, 'Conflict', 'NotFound')) return false;
-      throw error;
-    }
-    if (job.status?.phase !== status.phase) run.log.info({ phase: status.phase, outcome: status.outcome }, status.explanation ?? '');
-    const event = eventOf(job, status);
-    if (event !== undefined) recorder.event(aboutNode(job), event);
-    return true;
-  }
-
-  /** Where it is gone the Event still tells which it was about. */
-  function aboutNode({ spec }: RemedyOperationJob): KubeObject {
-    return stores.nodes.get({ name: spec.node }) ?? { apiVersion: 'v1', kind: 'Node', metadata: { name: spec.node } };
-  }
-
-  async function remove({ metadata }: Stored<RemedyOperationJob>, run: ReconcileContext): Promise<void> {
-    const { namespace, name, uid, resourceVersion } = metadata;
-    try {
-      await run.client.delete(RemedyOperationJobs, { namespace, name }, { uid, resourceVersion, signal });
-    } catch (error) {
-      if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
-    }
-  }
-
-  const openJobs = (machineUID: string): string[] =>
-    remedyCache
-      .jobsOf(machineUID)
-      .filter((job) => !isFinished(job))
-      .map((job) => keyOf(job.metadata));
-  const askers = (requesters: Iterable<string>): string[] =>
-    [...requesters].map((uid) => remedyCache.jobOfUID(uid)).flatMap((job) => (job === undefined ? [] : [keyOf(job.metadata)]));
-
+  const deps: JobDeps = { remedyCache, recorder, clock, answers: new WeakMap() };
+  const openJobs = (machineUID: string): string[] => openJobsOf(remedyCache, machineUID);
   const controller = createController({
     ...options,
     name: 'remedyjob',
@@ -136,16 +65,10 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
       watch(stores.jobs, (job) => [keyOf(job.metadata)]),
       watch(stores.machines, (machine) => openJobs(machine.metadata.uid)),
       watch(stores.nodes, (node) => remedyCache.machinesOfNode(node.metadata.name).flatMap((machine) => openJobs(machine.metadata.uid))),
-      watch(stores.ledgers, (ledger, old) => {
-        // Whose reservation was not known before its first term.
-        if (!isBegun(old) && isBegun(ledger)) return stores.jobs.list().flatMap((job) => (isFinished(job) ? [] : [keyOf(job.metadata)]));
-        const [now, before] = [requestersOf(ledger), requestersOf(old)] as const;
-        const moved = [...now, ...before].filter(([id]) => now.has(id) !== before.has(id));
-        return askers(new Set(moved.map(([, requester]) => requester)));
-      }),
+      watch(stores.ledgers, (ledger, old) => jobsOfLedger(remedyCache, ledger, old)),
       watch(stores.leases, () => []),
     ],
-    reconcile,
+    reconcile: (key, run) => reconcile(deps, key, run),
   });
   const subscriptions = [
     remedyCache.onMachine((key) =>
@@ -162,6 +85,99 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
   } finally {
     for (const cancel of subscriptions) cancel();
   }
+}
+
+async function reconcile(deps: JobDeps, key: string, run: ReconcileContext): Promise<QueueResult | void> {
+  const { remedyCache, clock, answers } = deps;
+  const job = remedyCache.stores.jobs.get(parseKey(key));
+  if (job === undefined || job.metadata.deletionTimestamp !== undefined) return undefined;
+  if (remedyCache.isStale()) return { requeueAfterMs: STALE_RETRY_MS };
+  let decision = decide(await observe(remedyCache, job, undefined));
+  if (decision.step === 'Read') {
+    run.log.debug({ why: decision.why }, 'reads again');
+    decision = decide(await observe(remedyCache, job, { client: run.client, signal: run.signal }));
+  }
+  switch (decision.step) {
+    case 'Read':
+      return { requeueAfterMs: LOST_MS };
+    case 'Delete':
+      await remove(job, run);
+      return undefined;
+    case 'Write':
+      if (job.status?.phase === undefined && decision.status.phase === 'Pending') {
+        const untilMs = answers.get(job) ?? clock.monotonic() + ANSWER_MS;
+        answers.set(job, untilMs);
+        if (clock.monotonic() < untilMs) return { requeueAfterMs: untilMs - clock.monotonic() };
+      }
+      if (!(await write(deps, job, decision.status, run))) return { requeueAfterMs: LOST_MS };
+      return afterMs(remedyCache, decision.wakeAtMs);
+    case 'Wait':
+      return afterMs(remedyCache, decision.wakeAtMs);
+    default:
+      return decision satisfies never;
+  }
+}
+
+function afterMs(remedyCache: RemedyCache, atMs: number | undefined): QueueResult | undefined {
+  return atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - remedyCache.now()) };
+}
+
+async function write(
+  { remedyCache, recorder }: JobDeps,
+  job: Stored<RemedyOperationJob>,
+  status: NonNullable<RemedyOperationJob['status']>,
+  run: ReconcileContext,
+): Promise<boolean> {
+  const { namespace, name, resourceVersion } = job.metadata;
+  try {
+    await run.client.patch(
+      RemedyOperationJobs,
+      { namespace, name },
+      { merge: { metadata: { resourceVersion }, status: mergeDiff(job.status, status) } },
+      { fieldManager: MANAGERS.remedyJob, subresource: 'status', signal: run.signal },
+    );
+  } catch (error) {
+    if (hasReason(error, 'Conflict', 'NotFound')) return false;
+    throw error;
+  }
+  if (job.status?.phase !== status.phase) run.log.info({ phase: status.phase, outcome: status.outcome }, status.explanation ?? '');
+  const event = eventOf(job, status);
+  if (event !== undefined) recorder.event(aboutNode(remedyCache, job), event);
+  return true;
+}
+
+/** Where it is gone the Event still tells which it was about. */
+function aboutNode({ stores }: RemedyCache, { spec }: RemedyOperationJob): KubeObject {
+  return stores.nodes.get({ name: spec.node }) ?? { apiVersion: 'v1', kind: 'Node', metadata: { name: spec.node } };
+}
+
+async function remove({ metadata }: Stored<RemedyOperationJob>, run: ReconcileContext): Promise<void> {
+  const { namespace, name, uid, resourceVersion } = metadata;
+  try {
+    await run.client.delete(RemedyOperationJobs, { namespace, name }, { uid, resourceVersion, signal: run.signal });
+  } catch (error) {
+    if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
+  }
+}
+
+function openJobsOf(remedyCache: RemedyCache, machineUID: string): string[] {
+  return remedyCache
+    .jobsOf(machineUID)
+    .filter((job) => !isFinished(job))
+    .map((job) => keyOf(job.metadata));
+}
+
+/** Jobs whose reservation came or went. */
+function jobsOfLedger(remedyCache: RemedyCache, ledger: Stored<DisruptionLedger>, old: Stored<DisruptionLedger> | undefined): string[] {
+  // Before its first term it is not known which reservations the ledger will have.
+  if (!isBegun(old) && isBegun(ledger))
+    return remedyCache.stores.jobs.list().flatMap((job) => (isFinished(job) ? [] : [keyOf(job.metadata)]));
+  const [now, before] = [requestersOf(ledger), requestersOf(old)] as const;
+  const moved = [...now, ...before].filter(([id]) => now.has(id) !== before.has(id)).map(([, requester]) => requester);
+  return [...new Set(moved)].flatMap((uid) => {
+    const job = remedyCache.jobOfUID(uid);
+    return job === undefined ? [] : [keyOf(job.metadata)];
+  });
 }
 
 /** By the id of the reservation that they asked for. */

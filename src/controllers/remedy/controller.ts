@@ -39,103 +39,30 @@ const COUNT_MS = 1000;
 const BY_RULE = 'remedy/rule';
 const byRule = (job: Stored<RemedyOperationJob>): string[] => [job.spec.rule];
 
+interface RemedyDeps {
+  remedyCache: RemedyCache;
+  clock: Clock;
+  recorder: Recorder;
+  onEvaluated: RemedyControllerOptions['onEvaluated'];
+  /** What was observed last of each machine, by its key. */
+  memories: Map<string, Memory>;
+  /** Machines by the peer groups that their rules read. */
+  dependents: ReturnType<typeof createDependents>;
+  /** When the jobs of each rule were counted last, monotonic ms. */
+  counted: Map<string, number>;
+}
+
 /**
  * Finds out which repair rules match which machines, and makes jobs of what has matched for long enough. Two loops: one a machine, which
  * evaluates only the rules that read what changed; one a rule, which says whether it runs and what it did.
  * Writes no job's status, and no node. Resolves when the signal has ended both.
  */
 export async function runRemedyController(options: RemedyControllerOptions): Promise<void> {
-  const { client, remedyCache, clock, random, log, recorder, signal } = options;
+  const { client, remedyCache, clock, random, log, recorder, signal, onEvaluated } = options;
   const { stores } = remedyCache;
-  const memories = new Map<string, Memory>();
   const dependents = createDependents();
-  const counted = new Map<string, number>();
+  const deps: RemedyDeps = { remedyCache, clock, recorder, onEvaluated, dependents, memories: new Map(), counted: new Map() };
   stores.jobs.addIndex(BY_RULE, byRule);
-
-  async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
-    const machine = stores.machines.get(parseKey(key));
-    const memory = memories.get(key);
-    // Whatever fails, all is looked at again.
-    memories.delete(key);
-    if (machine === undefined || machine.metadata.deletionTimestamp !== undefined || machine.spec.paused === true) {
-      dependents.set(key, []);
-      return undefined;
-    }
-    if (remedyCache.isStale()) return { requeueAfterMs: STALE_RETRY_MS };
-    const look = await observe(remedyCache, machine, memory?.snapshot.machine.metadata.uid === machine.metadata.uid ? memory : undefined);
-    const waits = look.pass === undefined ? new Map<string, number>() : await act(look, look.pass, run);
-    const kept = remember(memory, look, waits);
-    memories.set(key, kept);
-    const groups = remedyCache.groupsOf(machine.metadata.uid);
-    dependents.set(
-      key,
-      [...scopesOf(kept)].map((scope) => groups[scope]).filter((group) => group !== undefined),
-    );
-    const atMs = wakeAtMs(kept);
-    return atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - remedyCache.now()) };
-  }
-
-  async function act(look: Look, pass: NonNullable<Look['pass']>, run: ReconcileContext): Promise<Decision['waits']> {
-    const { machine } = look;
-    options.onEvaluated?.(keyOf(machine.metadata), pass.outcomes.length);
-    const view: MachineView = {
-      nowMs: look.snapshot.atMs,
-      machine,
-      jobs: look.jobs,
-      jobsOfSet: remedyCache.jobsOfSet(machine),
-      outcomes: pass.outcomes,
-    };
-    let decision = decide(view);
-    // What is about to be made may be there already, unseen: another leader's, or ours of before a crash.
-    if (decision.create.length > 0) decision = decide({ ...view, jobs: await listJobs(run.client, machine, signal) });
-    remedyCache.supersede(machine.metadata.uid, decision.superseded);
-    wakeJobsOf(look, pass.outcomes);
-    const make = async (isShadow: boolean): Promise<void> => {
-      for (const job of decision.create) {
-        if ((job.spec.mode === 'Shadow') !== isShadow) continue;
-        const made = await createJob(run.client, machine, job, signal);
-        run.log.info({ job: job.name, rule: job.spec.rule, action: job.spec.action, mode: job.spec.mode, made }, job.why);
-      }
-    };
-    await make(false);
-    try {
-      const { observations, changed } = pass;
-      await reportMachine(run.client, machine, { observations, changed, repairNeeded: decision.repairNeeded }, remedyCache.now(), signal);
-    } catch (error) {
-      // Gone, or another machine has the name: the store will say so.
-      if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
-    }
-    // After the observations: in Shadow only they tell that this match has been told of.
-    await make(true);
-    return decision.waits;
-  }
-
-  /** Time and peers are events only here: whoever waits for permission must hear that its rule does not match any more. */
-  function wakeJobsOf({ jobs }: Look, outcomes: readonly RuleOutcome[]): void {
-    const over = new Set(outcomes.filter((outcome) => outcome.truth === 'False').map((outcome) => outcome.rule.name));
-    for (const job of jobs) if (over.has(job.spec.rule) && !isFinished(job)) remedyCache.wakeJob(job);
-  }
-
-  async function reconcileRule(name: string, run: ReconcileContext): Promise<QueueResult | void> {
-    const rule = stores.rules.get({ name });
-    if (rule === undefined || rule.metadata.deletionTimestamp !== undefined) return void counted.delete(name);
-    const isNew = rule.status?.observedGeneration !== rule.metadata.generation;
-    const lastMs = counted.get(name);
-    if (!isNew && lastMs !== undefined && clock.monotonic() < lastMs + COUNT_MS)
-      return { requeueAfterMs: lastMs + COUNT_MS - clock.monotonic() };
-    counted.set(name, clock.monotonic());
-    const mistakes = remedyCache.rulebook().mistakes.get(name) ?? [];
-    const status = ruleStatus({ nowMs: remedyCache.now(), rule, mistakes, jobs: stores.jobs.byIndex(BY_RULE, name) });
-    const diff = mergeDiff(rule.status, status);
-    if (diff === undefined) return undefined;
-    const { resourceVersion } = rule.metadata;
-    const write = { fieldManager: MANAGERS.remedy, subresource: 'status', signal };
-    await run.client.patch(NodeRemediers, { name }, { merge: { metadata: { resourceVersion }, status: diff } }, write);
-    const event = eventOfRule(rule.status, status);
-    if (event !== undefined) recorder.event(rule, event);
-    return undefined;
-  }
-
   const shared = { client, clock, random, log, signal };
   const ofMachine = (job: Stored<RemedyOperationJob>): string[] => [
     keyOf({ namespace: job.metadata.namespace, name: job.spec.machine.name }),
@@ -151,13 +78,13 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
       watch(stores.leases, () => []),
       watch(stores.ledgers, () => []),
     ],
-    reconcile,
+    reconcile: (key, run) => reconcileMachine(deps, key, run),
   });
   const rules = createController({
     ...shared,
     name: 'remedy-rule',
     watches: [watch(stores.rules, (rule) => [rule.metadata.name]), watch(stores.jobs, byRule)],
-    reconcile: reconcileRule,
+    reconcile: (name, run) => reconcileRule(deps, name, run),
   });
   const subscriptions = [
     remedyCache.onMachine((key) => machines.enqueue(key)),
@@ -173,4 +100,96 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
   } finally {
     for (const cancel of subscriptions) cancel();
   }
+}
+
+async function reconcileMachine(deps: RemedyDeps, key: string, run: ReconcileContext): Promise<QueueResult | void> {
+  const { remedyCache, memories, dependents } = deps;
+  const machine = remedyCache.stores.machines.get(parseKey(key));
+  const memory = memories.get(key);
+  // Whatever fails, all is looked at again.
+  memories.delete(key);
+  if (machine === undefined || machine.metadata.deletionTimestamp !== undefined || machine.spec.paused === true) {
+    dependents.set(key, []);
+    return undefined;
+  }
+  if (remedyCache.isStale()) return { requeueAfterMs: STALE_RETRY_MS };
+  const look = await observe(remedyCache, machine, memory?.snapshot.machine.metadata.uid === machine.metadata.uid ? memory : undefined);
+  const waits = look.pass === undefined ? new Map<string, number>() : await act(deps, look, look.pass, run);
+  const kept = remember(memory, look, waits);
+  memories.set(key, kept);
+  const groups = remedyCache.groupsOf(machine.metadata.uid);
+  dependents.set(
+    key,
+    [...scopesOf(kept)].map((scope) => groups[scope]).filter((group) => group !== undefined),
+  );
+  const atMs = wakeAtMs(kept);
+  return atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - remedyCache.now()) };
+}
+
+async function act(deps: RemedyDeps, look: Look, pass: NonNullable<Look['pass']>, run: ReconcileContext): Promise<Decision['waits']> {
+  const { remedyCache } = deps;
+  const { signal } = run;
+  const { machine } = look;
+  deps.onEvaluated?.(keyOf(machine.metadata), pass.outcomes.length);
+  const view: MachineView = {
+    nowMs: look.snapshot.atMs,
+    machine,
+    jobs: look.jobs,
+    jobsOfSet: remedyCache.jobsOfSet(machine),
+    outcomes: pass.outcomes,
+  };
+  let decision = decide(view);
+  // What is about to be made may be there already, unseen: another leader's, or ours of before a crash.
+  if (decision.create.length > 0) decision = decide({ ...view, jobs: await listJobs(run.client, machine, signal) });
+  remedyCache.supersede(machine.metadata.uid, decision.superseded);
+  wakeJobsOf(remedyCache, look, pass.outcomes);
+  const make = async (isShadow: boolean): Promise<void> => {
+    for (const job of decision.create) {
+      if ((job.spec.mode === 'Shadow') !== isShadow) continue;
+      const made = await createJob(run.client, machine, job, signal);
+      run.log.info({ job: job.name, rule: job.spec.rule, action: job.spec.action, mode: job.spec.mode, made }, job.why);
+    }
+  };
+  await make(false);
+  try {
+    const { observations, changed } = pass;
+    await reportMachine(run.client, machine, { observations, changed, repairNeeded: decision.repairNeeded }, remedyCache.now(), signal);
+  } catch (error) {
+    // Gone, or another machine has the name: the store will say so.
+    if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
+  }
+  // After the observations: in Shadow only they tell that this match has been told of.
+  await make(true);
+  return decision.waits;
+}
+
+/** Time and peers are events only here: whoever waits for permission must hear that its rule does not match any more. */
+function wakeJobsOf(remedyCache: RemedyCache, { jobs }: Look, outcomes: readonly RuleOutcome[]): void {
+  const over = new Set(outcomes.filter((outcome) => outcome.truth === 'False').map((outcome) => outcome.rule.name));
+  for (const job of jobs) if (over.has(job.spec.rule) && !isFinished(job)) remedyCache.wakeJob(job);
+}
+
+async function reconcileRule(
+  { remedyCache, clock, counted, recorder }: RemedyDeps,
+  name: string,
+  run: ReconcileContext,
+): Promise<QueueResult | void> {
+  const { stores } = remedyCache;
+  const rule = stores.rules.get({ name });
+  if (rule === undefined || rule.metadata.deletionTimestamp !== undefined) return void counted.delete(name);
+  const isNew = rule.status?.observedGeneration !== rule.metadata.generation;
+  const lastMs = counted.get(name);
+  if (!isNew && lastMs !== undefined && clock.monotonic() < lastMs + COUNT_MS)
+    return { requeueAfterMs: lastMs + COUNT_MS - clock.monotonic() };
+  counted.set(name, clock.monotonic());
+  const mistakes = remedyCache.rulebook().mistakes.get(name) ?? [];
+  const status = ruleStatus({ nowMs: remedyCache.now(), rule, mistakes, jobs: stores.jobs.byIndex(BY_RULE, name) });
+  const diff = mergeDiff(rule.status, status);
+  if (diff === undefined) return undefined;
+  const { resourceVersion } = rule.metadata;
+  const write = { fieldManager: MANAGERS.remedy, subresource: 'status', signal: run.signal };
+  await run.client.patch(NodeRemediers, { name }, { merge: { metadata: { resourceVersion }, status: diff } }, write);
+  const event = eventOfRule(rule.status, status);
+  if (event !== undefined) recorder.event(rule, event);
+  return undefined;
 }
