@@ -1,12 +1,14 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { openCluster } from '@kubenode/embedded';
 import { CustomResourceDefinitions, Namespaces } from '../api/builtin.ts';
+import type { InventoryEntry } from '../api/cluster.ts';
 import { unitDigest } from '../api/digest.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { MachineComponentSets } from '../api/machine-component-set.ts';
 import { MachineSets } from '../api/machine-set.ts';
-import { MANAGERS } from '../api/names.ts';
+import { LABELS, MANAGERS } from '../api/names.ts';
 import type { KubeObject } from '../api/wire.ts';
+import type { Client } from '../kube/client.ts';
 import { systemClock } from '../kube/clock.ts';
 import { createClient } from '../kube/http-client.ts';
 import { waitFor } from '../kube/testing/wait-for.ts';
@@ -17,13 +19,19 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).toReversed()) await cleanup();
 });
 
-test('E4: what sync applies never takes a ceiling or a rolloutID away, whatever managedFields say of whose they are', async () => {
+/** A cell that serves component sets. */
+async function cellClient(): Promise<Client> {
   const cluster = await openCluster({ name: 'cell', state: 'memory', clock: systemClock({ ref: true }) });
   cleanups.push(() => cluster.close());
   const client = createClient(cluster.asUser(), { fieldManager: 'kubectl' });
-  const { signal } = new AbortController();
   await client.create(CustomResourceDefinitions, MachineComponentSets.crd());
   await waitFor(async () => (await client.find(MachineComponentSets, { name: 'x' }).catch(() => 'not served')) === undefined);
+  return client;
+}
+
+test('E4: what sync applies never takes a ceiling or a rolloutID away, whatever managedFields say of whose they are', async () => {
+  const client = await cellClient();
+  const { signal } = new AbortController();
   const set = (version: string): KubeObject & { spec: object } => ({
     apiVersion: API_VERSION,
     kind: 'MachineComponentSet',
@@ -140,5 +148,74 @@ describe('C8e: a commit that leaves `replicas` out takes over no number that wou
     await found.create(7);
     await found.commit();
     expect(await found.replicas()).toBe(7);
+  });
+});
+
+describe('what sync applied, and somebody changed', () => {
+  const set: KubeObject & { spec: object } = {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: { name: 'comp' },
+    spec: { componentName: 'comp', version: '1.0.0' },
+  };
+  const key = { name: 'comp' };
+  const { signal } = new AbortController();
+  const targetOf = (client: Client) => ({ client, resourceOf: () => Promise.resolve(MachineComponentSets) });
+  const applied = async (client: Client, inventory: InventoryEntry[] = []) => {
+    const unit = { key: 'MachineComponentSet/comp', objects: [set], origins: [undefined] };
+    const stamp = { digest: unitDigest([set]), fleet: 'main', lane: 'Forward' } as const;
+    return await applyUnit(targetOf(client), unit, stamp, () => Promise.resolve({ inventory }), signal);
+  };
+  const removed = async (client: Client, inventory: readonly InventoryEntry[]) =>
+    await removeUnit(targetOf(client), inventory, 'main', () => Promise.resolve(), signal);
+  const madeAgain = async (client: Client, labels?: Record<string, string>): Promise<void> => {
+    await client.delete(MachineComponentSets, key);
+    const metadata = { ...key, ...(labels === undefined ? {} : { labels }) };
+    await client.create(MachineComponentSets, MachineComponentSets.parse({ ...set, metadata }));
+  };
+
+  test('is reported as made again where its UID is another, beside what differs', async () => {
+    const client = await cellClient();
+    const { inventory } = await applied(client);
+    await madeAgain(client);
+    const again = await applied(client, inventory);
+    expect(again.corrections).toEqual([
+      expect.stringMatching(/^MachineComponentSet\/comp: somebody deleted it and made another one; metadata\.labels/),
+    ]);
+    expect(again.inventory[0]?.uid).not.toBe(inventory[0]?.uid);
+    expect(await applied(client, again.inventory)).toMatchObject({ changed: false, corrections: [] });
+  });
+
+  test('E9: is removed where only its label and its digest are gone, and then no sooner than it is gone', async () => {
+    const client = await cellClient();
+    const { inventory } = await applied(client);
+    await client.patch(MachineComponentSets, key, {
+      merge: { metadata: { labels: { [LABELS.fleet]: null } }, spec: { unitDigest: null } },
+    });
+    expect(await removed(client, inventory)).toMatchObject({ left: [{ name: 'comp' }] });
+    expect(await client.find(MachineComponentSets, key)).toBeUndefined();
+    expect(await removed(client, inventory)).toMatchObject({ left: [] });
+  });
+
+  test.each<[string, (client: Client) => Promise<unknown>]>([
+    [
+      'another Fleet took it over',
+      (client) => client.patch(MachineComponentSets, key, { merge: { metadata: { labels: { [LABELS.fleet]: 'other' } } } }),
+    ],
+    ['it was made again', (client) => madeAgain(client)],
+    ['it was made again with the label', (client) => madeAgain(client, { [LABELS.fleet]: 'main' })],
+  ])('E9: is deleted by no removal where %s', async (_what, change) => {
+    const client = await cellClient();
+    const { inventory } = await applied(client);
+    await change(client);
+    expect(await removed(client, inventory)).toEqual({ left: [], empties: false });
+    expect(await client.find(MachineComponentSets, key)).toBeDefined();
+  });
+
+  test('E9: is deleted by no removal where its label is gone and no record has its UID', async () => {
+    const client = await cellClient();
+    await client.create(MachineComponentSets, MachineComponentSets.parse(set));
+    await removed(client, [{ apiVersion: API_VERSION, kind: 'MachineComponentSet', name: 'comp' }]);
+    expect(await client.find(MachineComponentSets, key)).toBeDefined();
   });
 });

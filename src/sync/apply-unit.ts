@@ -1,4 +1,4 @@
-import type { InventoryEntry } from '../api/cluster.ts';
+import type { InventoryEntry, UnitStatus } from '../api/cluster.ts';
 import { messageOf } from '../api/errors.ts';
 import { kindNamed } from '../api/kinds.ts';
 import { API_VERSION } from '../api/kind.ts';
@@ -91,7 +91,7 @@ export async function applyUnit(
   target: ApplyTarget,
   unit: StoredUnit,
   stamp: Stamp,
-  confirm: () => Promise<{ writtenAt?: string | undefined }>,
+  confirm: () => Promise<Pick<UnitStatus, 'writtenAt' | 'inventory'>>,
   signal: AbortSignal,
 ): Promise<{ inventory: InventoryEntry[]; changed: boolean; corrections: string[] }> {
   const inventory: InventoryEntry[] = [];
@@ -108,7 +108,7 @@ export async function applyUnit(
         next: 'declare it in one fleet only',
       });
     }
-    const { writtenAt } = top ? await confirm() : {};
+    const { writtenAt, inventory: before = [] } = top ? await confirm() : {};
     const desired = stamped(object, top, { ...stamp, writtenAt }, unit.origins[index]);
     try {
       const read = stored;
@@ -122,7 +122,7 @@ export async function applyUnit(
         signal,
       });
       changed ||= applied.changed;
-      if (applied.changed) corrections.push(...corrected(desired, stored));
+      if (applied.changed) corrections.push(...corrected(desired, stored, before));
       inventory.push({ ...inventoryEntry(object), uid: applied.object.metadata.uid });
     } catch (error) {
       if (object.kind === MachineComponents.kind && hasReason(error, 'Invalid') && stored !== undefined) {
@@ -173,13 +173,16 @@ async function withoutForeign(
   return await client.patch(resource, { name, namespace }, { merge }, { fieldManager: MANAGERS.sync, signal });
 }
 
-/** What somebody else had done to it; each text with the object that it is about. */
-function corrected(desired: KubeObject, stored: Stored<KubeObject> | undefined): string[] {
+/** What somebody else had done to it; each text with the object that it is about. `before`: what was there by the record. */
+function corrected(desired: KubeObject, stored: Stored<KubeObject> | undefined, before: readonly InventoryEntry[]): string[] {
   const { namespace, name } = desired.metadata;
   const object = [desired.kind, namespace, name].filter((part) => part !== undefined).join('/');
   if (stored === undefined) return [`${object} was deleted, and is made again`];
-  const fields = correctionsOf(stored, desired);
-  return fields.length === 0 ? [] : [`${object}: ${fields.join('; ')}`];
+  const entry = inventoryEntry(desired);
+  const uid = before.find((each) => sameObject(each, entry))?.uid;
+  const madeAgain = uid !== undefined && uid !== stored.metadata.uid ? ['somebody deleted it and made another one'] : [];
+  const found = [...madeAgain, ...correctionsOf(stored, desired)];
+  return found.length === 0 ? [] : [`${object}: ${found.join('; ')}`];
 }
 
 function inventoryEntry({ apiVersion, kind, metadata: { namespace, name } }: KubeObject): InventoryEntry {
@@ -229,7 +232,7 @@ export async function removeUnit(
     const found = await target.client.find(resource, key, { signal });
     if (found === undefined) continue;
     // Another object under the name, or one that somebody took over, is not ours to delete: it leaves the inventory.
-    if ((entry.uid !== undefined && found.metadata.uid !== entry.uid) || found.metadata.labels?.[LABELS.fleet] !== fleet) continue;
+    if (!isApplied(entry, found, fleet)) continue;
     left.push({ ...entry, uid: found.metadata.uid });
     if (found.metadata.deletionTimestamp !== undefined) continue;
     const { uid, resourceVersion } = found.metadata;
@@ -252,6 +255,13 @@ export async function removeUnit(
       .catch(unlessChanged(entry));
   }
   return { left, empties: false };
+}
+
+/** Whether it is the very object that was applied. One of KubeNode's kinds stays ours where somebody only removed the label: only another Fleet takes it over. */
+function isApplied(entry: InventoryEntry, found: Stored<KubeObject>, fleet: string): boolean {
+  if (entry.uid !== undefined && found.metadata.uid !== entry.uid) return false;
+  const owner = found.metadata.labels?.[LABELS.fleet];
+  return owner === fleet || (owner === undefined && entry.uid !== undefined && found.apiVersion === API_VERSION);
 }
 
 /** What is gone, or was written since it was read, is read again. */

@@ -1241,6 +1241,37 @@ describe('E8: what live objects are compared with', () => {
     expect(put()[1]).toBe('Cluster/prod put back as Git has it: MachineComponentSet/kubelet was deleted, and is made again');
   });
 
+  it('E14: is put back where somebody replaced it without what sync adds, or made it again, and that is reported', async () => {
+    commit({ [unit]: componentSet }, { clusters: ['prod'] });
+    startHub();
+    const key = { name: 'kubelet' };
+    const live = () => prod.get(MachineComponentSets, key);
+    const put = (): string[] => events.filter(({ reason }) => reason === 'DriftCorrected').map(({ message }) => message);
+    const advance = async (): Promise<void> => {
+      for (let passed = 0; passed < 3000; passed += 100) await clock.advance(100);
+    };
+    await advance();
+    const { apiVersion, kind, metadata } = await live();
+    const { resourceVersion, uid, creationTimestamp } = metadata;
+    const theirs = { componentName: 'kubelet', version: '6' };
+    const bare = { apiVersion, kind, metadata: { ...key, resourceVersion, uid, creationTimestamp }, spec: theirs };
+    await prod.update(MachineComponentSets, bare, { fieldManager: 'kubectl-replace' });
+    await advance();
+    expect(await live()).toMatchObject({ metadata: { labels: { [LABELS.fleet]: 'main' } }, spec: { version: '1', unitDigest: digest } });
+    expect(put()).toEqual([expect.stringContaining('spec.version from "6" to "1", set by kubectl-replace')]);
+    await prod.delete(MachineComponentSets, key);
+    await prod.create(MachineComponentSets, MachineComponentSets.parse({ ...componentSet, spec: theirs }), {
+      fieldManager: 'kubectl-create',
+    });
+    await advance();
+    expect((await live()).spec).toMatchObject({ version: '1', unitDigest: digest });
+    expect(put().slice(1).join('\n')).toContain('deleted');
+    // No further write: it is as it was applied.
+    const { resourceVersion: settled } = (await live()).metadata;
+    await advance();
+    expect((await live()).metadata.resourceVersion).toBe(settled);
+  });
+
   it('is asked for of no cell that is away, and is no reason to look more often', async () => {
     recordOn('test', [{ ...known, commit: 'c8' }]);
     hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });

@@ -22,8 +22,20 @@ export function judge(world: World, rollout: Rollout, unit: string, wanted: Roll
   // What is asked for where nothing is recorded is carried out with what begins there.
   const seen = { ...place, outdated, retry: outdated && known.record === undefined ? place.asked : place.retry };
   const waits = known.blocked === undefined ? waitsFor(rollout, seen, known.record, wanted.machines) : undefined;
-  return wanted.digest === undefined ? judgeRemoval(world, seen, known, waits) : judgeTarget(rollout, seen, known, wanted.digest, waits);
+  if (wanted.digest === undefined) return judgeRemoval(world, seen, known, waits);
+  const uncounted = known.blocked === undefined ? uncountedMachines(rollout, seen, known.record, wanted.machines) : undefined;
+  const hides = uncounted !== undefined || mayHide(unit, known);
+  return judgeTarget(rollout, { ...seen, hides }, known, wanted.digest, waits);
 }
+
+/** Whether there may be content there that this hub does not know (docs/protocols.md#e17), and that its place waits for. */
+function mayHide(unit: string, { live, isForeign, blocked, held }: Known): boolean {
+  if (isForeign) return false;
+  if (blocked !== undefined || live.state === 'Unknown') return held || isMachineSet(unit);
+  return held && live.state === 'Present' && live.unknown === true;
+}
+
+const isMachineSet = (unit: string): boolean => unit.startsWith(`${MachineSets.kind}/`);
 
 /** Why nothing may begin here yet. */
 function waitsFor(rollout: Rollout, place: Place, record: UnitStatus | undefined, machines: number | undefined): string | undefined {
@@ -31,7 +43,7 @@ function waitsFor(rollout: Rollout, place: Place, record: UnitStatus | undefined
   if (live.state === 'Unknown' && live.syncs === true) return 'not observed yet';
   if (place.outdated && place.retry === undefined && live.state === 'Present')
     return target === undefined ? unknownSince(live.unitDigest) : unknownContent(rollout, live.unitDigest);
-  return uncountedMachines(rollout, place, record, machines);
+  return place.retry === undefined ? uncountedMachines(rollout, place, record, machines) : undefined;
 }
 
 /**
@@ -59,6 +71,12 @@ function judgeRemoval(world: World, place: Place, { isCluster, stored, record, b
     return { ...place, phase: 'Verified', soaksFrom, soaksAgain };
   }
   if (!gone && waits !== undefined) return { ...place, phase: 'Waiting', message: waits };
+  if (!gone && blocked === undefined && live.state === 'Present' && live.notOurs === true)
+    return {
+      ...place,
+      phase: 'Waiting',
+      message: 'somebody deleted it in its cell and made another one of its name: delete that one there',
+    };
   return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
 }
 
@@ -119,7 +137,7 @@ function unknownSince(digest: string | undefined): string {
 }
 
 function restored(digest: string | undefined): string {
-  return `its cell has content that this hub has no record of (${plainText(digest ?? '', 19)}): one of them was put back to a backup`;
+  return `its cell has content that this hub has no record of (${plainText(digest ?? 'no digest', 19)}): one of them was put back to a backup`;
 }
 
 /**
@@ -128,11 +146,11 @@ function restored(digest: string | undefined): string {
  */
 function uncountedMachines(
   { metadata }: Rollout,
-  { unit, target, live, retry }: Place,
+  { unit, target, live }: Place,
   record: UnitStatus | undefined,
   counted = 0,
 ): string | undefined {
-  if (!unit.startsWith(`${MachineSets.kind}/`) || retry !== undefined) return undefined;
+  if (!isMachineSet(unit)) return undefined;
   if (live.state === 'Unknown') return 'not observed yet';
   if (live.state === 'Absent' || live.machines === undefined || live.machines <= counted) return undefined;
   const { unitDigest } = live;

@@ -273,10 +273,44 @@ describe('a set that is there', () => {
     const usual = applied('A', 'Forward');
     expect(compared({ ...usual, spec: { ...usual.spec, paused: true } }, held(SET, 'A'))).toBe(false);
     expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, held(SET, 'A'))).toBe(true);
-    // Without a digest it is not ours to compare, and what was never recorded is not compared either.
-    expect(compared({ ...applied('A', 'Forward'), spec: {} }, held(SET, 'A'))).toBe(false);
+    // What was never recorded is not compared.
     expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, undefined)).toBe(false);
     expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, held(SET, 'B'))).toBe(false);
+  });
+
+  it('E14: is another where somebody took its digest or its label away, or made it again', () => {
+    const { metadata, spec } = applied('A', 'Forward');
+    const sound = applied('A', 'Forward');
+    const bare = { ...sound, metadata: { ...metadata, labels: {} } };
+    const entry = { apiVersion: API_VERSION, kind: 'MachineComponentSet', name: 'kubelet' };
+    const applied1 = held(SET, 'A', { inventory: [{ ...entry, uid: metadata.uid }] });
+    const another = held(SET, 'A', { inventory: [{ ...entry, uid: 'another' }] });
+    expect(compared(sound, applied1)).toBe(false);
+    expect(compared({ ...sound, spec: { ...spec, unitDigest: undefined } }, applied1)).toBe(true);
+    expect(compared({ ...bare, spec: {} }, applied1)).toBe(true);
+    expect(compared(bare, applied1)).toBe(true);
+    expect(compared(sound, another)).toBe(true);
+    // Under way no UID is known yet, and a record says nothing of other objects.
+    expect(compared(sound, held(SET, 'A', { inventory: [entry] }))).toBe(false);
+    expect(compared(sound, held(SET, 'A', { inventory: [{ ...entry, name: 'other', uid: 'another' }] }))).toBe(false);
+    expect(compared({ ...sound, spec: {} }, undefined)).toBe(false);
+    const isOurs = (object: Live): boolean => {
+      const found = seen(look({ objects: [object] }, [another]));
+      return found?.state === 'Present' && found.notOurs !== true;
+    };
+    expect([isOurs(sound), isOurs(bare)]).toEqual([true, false]);
+  });
+
+  it('E17: is unknown without a digest too, where it is written later than what is recorded', () => {
+    const found = applied('A', 'Forward');
+    const unknownAt = (at: string, record: UnitStatus): boolean => {
+      const metadata = { ...found.metadata, annotations: { [ANNOTATIONS.writtenAt]: at } };
+      const its = seen(look({ objects: [{ ...found, metadata, spec: {} }] }, [record], { known: () => false, unit: () => wanted }));
+      return its?.state === 'Present' && its.unknown === true;
+    };
+    const record = held(SET, 'A', { writtenAt: '2026-01-02T00:00:00.000Z' });
+    expect(unknownAt('2026-01-02T00:00:01.000Z', record)).toBe(true);
+    expect(unknownAt('2026-01-02T00:00:00.000Z', record)).toBe(false);
   });
 
   it('E6: differs by the lane by which it came, as long as that is not revoked', () => {

@@ -3,12 +3,12 @@ import type { Rollout } from '../../api/rollout.ts';
 import { MachineSets, wantedReplicas, type MachineSet } from '../../api/machine-set.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import { ANNOTATIONS, MANAGERS } from '../../api/names.ts';
+import { ANNOTATIONS, LABELS, MANAGERS } from '../../api/names.ts';
 import { plainTexts } from '../../api/plain-text.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { wouldChange } from '../../kube/apply.ts';
 import { names } from '../../kube/ownership.ts';
-import { isEmptied, isToEmpty, stamped, type Stamp } from '../apply-unit.ts';
+import { isEmptied, isToEmpty, sameObject, stamped, type Stamp } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { Away } from '../cell/away.ts';
 import { isCell, type Cell, type CellContent } from '../cell/cell.ts';
@@ -132,15 +132,15 @@ function liveUnit(
   return {
     state: 'Present',
     unitDigest,
-    ...(unitDigest !== undefined &&
-    unitDigest !== digest &&
-    (input.known?.(cell.name, unit, unitDigest) === false || isWrittenLater(object, record))
+    ...(unitDigest !== digest &&
+    ((unitDigest !== undefined && input.known?.(cell.name, unit, unitDigest) === false) || isWrittenLater(object, record))
       ? { unknown: true }
       : {}),
     ...(writtenAtOf(object) === undefined ? {} : { writtenAt: writtenAtOf(object) }),
     drifted:
       rehearsal.state === 'Over' ||
-      (due !== undefined && unitDigest !== undefined && isDrifted(object, due, { digest: digest ?? '', fleet: input.fleet, lane })),
+      (due !== undefined && (isMadeAgain(object, record) || isDrifted(object, due, { digest: digest ?? '', fleet: input.fleet, lane }))),
+    ...(isMadeAgain(object, record) && object.metadata.labels?.[LABELS.fleet] === undefined ? { notOurs: true } : {}),
     ...found,
     // What is in Shadow is no evidence for what is to be enforced.
     ...(rehearsal.state === 'None' ? {} : { evidence: false, rehearsed: rehearsal.state === 'Over' }),
@@ -201,6 +201,14 @@ const writtenAtOf = ({ metadata }: KubeObject): string | undefined => metadata.a
 function isWrittenLater(object: Stored<KubeObject>, record: UnitStatus | undefined): boolean {
   const at = Date.parse(writtenAtOf(object) ?? '');
   return record !== undefined && !Number.isNaN(at) && !(at <= Date.parse(record.writtenAt ?? ''));
+}
+
+/** Whether somebody deleted what was applied and made another of its name: it has another UID. */
+function isMadeAgain({ kind, metadata }: Stored<KubeObject>, record: UnitStatus | undefined): boolean {
+  const { namespace, name } = metadata;
+  const object = { apiVersion: API_VERSION, kind, name, ...(namespace === undefined ? {} : { namespace }) };
+  const applied = record?.inventory?.find((entry) => sameObject(entry, object))?.uid;
+  return applied !== undefined && applied !== metadata.uid;
 }
 
 /** Whether what a store has of a unit's object differs from what was applied. */

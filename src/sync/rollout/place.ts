@@ -28,6 +28,8 @@ export interface Place {
   revoked: boolean;
   blocked: boolean;
   drifted: boolean;
+  /** There may be content here that this hub does not know, which only a retry, or another commit, replaces. */
+  hides: boolean;
   newEvidence: boolean;
   /** Why its cell halted the target after there was evidence for it. */
   haltedAfter: string | undefined;
@@ -120,6 +122,7 @@ export function pendingPlace(
     revoked,
     blocked: blocked !== undefined,
     drifted: false,
+    hides: false,
     newEvidence: false,
     haltedAfter: undefined,
     newHalt: undefined,

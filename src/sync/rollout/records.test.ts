@@ -399,6 +399,24 @@ describe('E17: content that the hub has no record of', () => {
     );
   });
 
+  it('E13: has no retry carried out before it is put back, however often a write fails, or while it cannot be seen', () => {
+    const retried = [rolloutOf(1, { a: 'A' }, { spec: { retry: 'r1' } })];
+    const of = (on: Partial<On>, unit = UNIT): string[] => {
+      const rollouts = [rolloutOf(1, { a: 'A' }, { unit, spec: { retry: 'r1' } })];
+      return stepsOf(worldOf(rollouts, { a: { record: proved('A', 60), ...on } }, { unit })).filter((step) => !step.startsWith('Ceiling'));
+    };
+    for (const unit of [UNIT, 'MachineSet/web/a', 'NodeRemedier/reboot']) {
+      expect(of({ live: ahead }, unit)).toEqual(['Apply a A Forward']);
+      expect(of({ live: ahead, failing: 'etcd is slow' }, unit)).toEqual([]);
+      expect(of({ live: 'Unknown', blocked: 'no answer' }, unit)).toEqual([]);
+      expect(of({ live: 'Unknown' }, unit)).toEqual([]);
+      expect(of({}, unit)).toEqual(['RecordRetry a r1']);
+    }
+    // Not asked to try again either: that would be recorded of what is not wanted.
+    expect(of({ record: { digest: 'A', commit: 'c1' }, live: { ...ahead, drifted: false } })).toEqual([]);
+    expect(statusOf(worldOf(retried, { a: { record: proved('A', 60), live: ahead } }))).not.toHaveProperty('retried');
+  });
+
   it('is taken over in its turn by a commit that wants it', () => {
     const later = [...wanted, rolloutOf(2, { a: 'X', b: 'X' })];
     const world = worldOf(later, {
@@ -549,6 +567,17 @@ describe('E9: machines that no commit counted', () => {
     expect(begunBy(3, { ...six, unknown: false })).toEqual([]);
     expect(begunBy(5, six)).toEqual([]);
     expect(messageOf(six)).toMatch(/^a: .*6 machines.*3 were counted.*kubenode rollout retry main-2$/);
+  });
+  it('E13: have no retry carried out before the set that may have them is changed, in whichever stage', () => {
+    const retriedBy = (on: Partial<On>): string[] => {
+      const rollout = rolloutOf(2, { a: 'three' }, { unit: MACHINES, machines: { a: 3 }, spec: { retry: 'r1' } });
+      return stepsOf(worldOf([rollout], { a: { ...known, ...on } }, { unit: MACHINES })).filter((step) => step.startsWith('RecordRetry'));
+    };
+    expect(retriedBy({ live: six })).toEqual([]);
+    expect(retriedBy({ live: 'Unknown', blocked: 'no answer' })).toEqual([]);
+    expect(retriedBy({ live: six, record: { digest: 'two', commit: 'c1', begun: 'three' } })).toEqual([]);
+    expect(retriedBy({ live: { unitDigest: 'two', machines: 3 } })).toEqual(['RecordRetry a r1']);
+    expect(retriedBy({ record: { digest: 'three', commit: 'c2' } })).toEqual(['RecordRetry a r1']);
   });
   it('are none where as many were counted, or the set may have them', () => {
     expect(begunBy(6, six)).toEqual(['Apply a three Forward']);
@@ -994,3 +1023,19 @@ describe('a place', () => {
 });
 
 const YEAR = 365 * 86_400;
+
+describe('E9: the removal of what somebody deleted and made again', () => {
+  const removal = (live: On['live']) =>
+    worldOf([rolloutOf(1, { a: undefined })], { a: { record: proved('A', 60), ...(live === undefined ? {} : { live }) } });
+
+  it('waits until it is gone, where it bears the label of no Fleet, and says so', () => {
+    const world = removal({ unitDigest: undefined, drifted: true, notOurs: true });
+    expect(stepsOf(world)).toEqual([]);
+    expect(unitOf(world)).toMatchObject({ phase: 'Progressing', message: expect.stringContaining('delete that one there') as unknown });
+    expect(stepsOf(removal('Absent'))).toEqual(['Remove a']);
+  });
+
+  it('goes on where somebody only took its label and its digest away', () => {
+    expect(stepsOf(removal({ unitDigest: undefined, drifted: true }))).toEqual(['Remove a']);
+  });
+});
