@@ -1241,7 +1241,7 @@ describe('E8: what live objects are compared with', () => {
     expect(put()[1]).toBe('Cluster/prod put back as Git has it: MachineComponentSet/kubelet was deleted, and is made again');
   });
 
-  it('E14: is put back where somebody replaced it without what sync adds, or made it again, and that is reported', async () => {
+  it('E3: is put back where somebody replaced it without what sync adds, or made it again, and that is reported', async () => {
     commit({ [unit]: componentSet }, { clusters: ['prod'] });
     startHub();
     const key = { name: 'kubelet' };

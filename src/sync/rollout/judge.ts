@@ -89,7 +89,8 @@ function judgeTarget(rollout: Rollout, place: Place, known: Known, target: strin
   if (complete && !isUnknown) {
     const lost = live.state === 'Present' ? live.lost : undefined;
     const uncompared = lost === undefined ? undefined : `not compared with what was applied, which could not be rendered again: ${lost}`;
-    return { ...place, phase: 'Verified', drifted, newHalt, newEvidence, haltedAfter: halted, message: halted ?? uncompared };
+    const message = halted ?? uncompared ?? leftChanged(known);
+    return { ...place, phase: 'Verified', drifted, newHalt, newEvidence, haltedAfter: halted, message };
   }
   // One that is recorded lasts, whatever hides it now.
   if (halt !== undefined || newHalt !== undefined) return { ...place, phase: 'Halted', drifted, newHalt, newEvidence, message: halted };
@@ -100,6 +101,12 @@ function judgeTarget(rollout: Rollout, place: Place, known: Known, target: strin
   if (drifted) return { ...place, phase: 'Waiting', drifted };
   if (carries && live.evidence) return { ...place, phase: 'Waiting', newEvidence: true };
   return { ...place, phase: 'Waiting', message: live.state === 'Present' ? live.progress : 'not observed yet' };
+}
+
+/** Why what somebody changed in its cell is not put back there. */
+function leftChanged({ live, isForeign, blocked }: Known): string | undefined {
+  const isChanged = live.state === 'Absent' || (live.state === 'Present' && live.drifted);
+  return isChanged && !isForeign && blocked !== undefined ? `not put back as Git has it: ${blocked}` : undefined;
 }
 
 interface Halts {

@@ -278,7 +278,7 @@ describe('a set that is there', () => {
     expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, held(SET, 'B'))).toBe(false);
   });
 
-  it('E14: is another where somebody took its digest or its label away, or made it again', () => {
+  it('E3: is another where somebody took its digest or its label away, or made it again', () => {
     const { metadata, spec } = applied('A', 'Forward');
     const sound = applied('A', 'Forward');
     const bare = { ...sound, metadata: { ...metadata, labels: {} } };

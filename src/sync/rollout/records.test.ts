@@ -1024,6 +1024,25 @@ describe('a place', () => {
 
 const YEAR = 365 * 86_400;
 
+it.each<[string, Partial<On>, string | undefined]>([
+  [
+    'of another Fleet',
+    { live: { drifted: true }, failing: 'belongs to fleet "other"' },
+    'not put back as Git has it: belongs to fleet "other"',
+  ],
+  ['that it may not make again', { live: 'Absent', failing: 'forbidden' }, 'not put back as Git has it: forbidden'],
+  [
+    'of a Cluster that is paused',
+    { live: { drifted: true }, blocked: 'the Cluster is paused' },
+    'not put back as Git has it: the Cluster is paused',
+  ],
+  ['that was not changed', { failing: 'etcd is slow' }, undefined],
+  ['that is not seen', { live: 'Unknown', blocked: 'no answer' }, undefined],
+])('E3: says of what has evidence, and was changed since, why it is not put back: an object %s', (_what, on, message) => {
+  const world = worldOf([rolloutOf(1, { a: 'A' })], { a: { record: proved('A', 60), ...on } });
+  expect(unitOf(world)?.clusters?.map((each) => [each.phase, each.message])).toEqual([['Verified', message]]);
+});
+
 describe('E9: the removal of what somebody deleted and made again', () => {
   const removal = (live: On['live']) =>
     worldOf([rolloutOf(1, { a: undefined })], { a: { record: proved('A', 60), ...(live === undefined ? {} : { live }) } });
