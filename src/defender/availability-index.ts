@@ -16,7 +16,7 @@ export interface IndexedMachine {
   isNew?: boolean;
   /** Unavailable by something else than a cordon of ours, so that no operation's end will change it. */
   persistently: boolean;
-  /** What its Node says is wrong with it, by which a suspect is recognised; absent where there was no Node yet, which is no outage. */
+  /** What its Node reports to be wrong with it, by which a suspect is recognised; absent where there was no Node yet, which is no outage. */
   symptoms?: readonly string[];
 }
 

@@ -194,7 +194,7 @@ test('a policy with a mistake says no to all but Restore, since nobody knows wha
   for (const asked of [request('a'), repair(), deletion])
     expect(refusal(wrong, asked)).toMatchObject({
       limit: 'p',
-      wouldPassWhen: expect.stringContaining('DefenderPolicy p is mended: `spec.windows[0].timeZone`'),
+      wouldPassWhen: expect.stringContaining('DefenderPolicy p is corrected: `spec.windows[0].timeZone`'),
     });
   expect(refusal(wrong, restore)).toBeUndefined();
 });
@@ -203,6 +203,6 @@ test('so does one with a field or a scope of a later build', () => {
   const later = { ...spec({}), moonPhases: ['full'] };
   expect(refusal(later, request('a'))).toMatchObject({
     limit: 'p',
-    wouldPassWhen: 'DefenderPolicy p is mended: `spec.moonPhases` unknown field',
+    wouldPassWhen: 'DefenderPolicy p is corrected: `spec.moonPhases` unknown field',
   });
 });

@@ -1,4 +1,4 @@
-/** What of policies is no budget: when something may begin, what may be done to which nodes, and where nothing may be until somebody has looked at it. */
+/** What of policies is no budget: when something may begin, what may be done to which nodes, and where nothing may be until a person has examined it. */
 import { resolveCount } from '../api/batches.ts';
 import { nextOpen, type Calendar } from '../api/calendar.ts';
 import { DefenderPolicies, type DefenderPolicy, type LimitClass } from '../api/defender-policy.ts';
@@ -17,7 +17,7 @@ export type Refusal = Verdict & { allowed: false };
 const refused = (limit: string, wouldPassWhen: string): Refusal => ({ allowed: false, limit, wouldPassWhen });
 
 interface Readings {
-  mistakes: readonly FieldError[];
+  errors: readonly FieldError[];
   windows: { spec: NonNullable<Policy['spec']['windows']>[number]; calendar: Calendar }[];
   freezes: { spec: NonNullable<Policy['spec']['freezes']>[number]; calendar: Calendar }[];
 }
@@ -29,17 +29,17 @@ function readingsOf({ metadata, spec }: Policy): Readings {
   let readings = read.get(spec);
   if (readings === undefined) {
     // Also a field that this build does not know is one: what it forbids would be passed over.
-    const mistakes = DefenderPolicies.validate({
+    const errors = DefenderPolicies.validate({
       apiVersion: API_VERSION,
       kind: DefenderPolicies.kind,
       metadata: { name: metadata.name },
       spec,
     });
     readings =
-      mistakes.length > 0
-        ? { mistakes, windows: [], freezes: [] }
+      errors.length > 0
+        ? { errors, windows: [], freezes: [] }
         : {
-            mistakes,
+            errors,
             windows: (spec.windows ?? []).map((window) => ({ spec: window, calendar: calendarOfWindow(window) })),
             freezes: (spec.freezes ?? []).map((freeze) => ({ spec: freeze, calendar: calendarOfFreeze(freeze) })),
           };
@@ -82,14 +82,14 @@ function first(policies: readonly Policy[], judge: (policy: Policy) => Refusal |
 }
 
 function untimely(policy: Policy, asked: LimitClass, pool: string, nowMs: number): Refusal | undefined {
-  const { mistakes, ...all } = readingsOf(policy);
+  const { errors, ...all } = readingsOf(policy);
   const { name } = policy.metadata;
-  const [mistake] = mistakes;
-  // Nobody knows what a policy with mistakes was to forbid. Recovery it forbids by what of its limits can be read.
-  if (mistake !== undefined)
+  const [error] = errors;
+  // It is unknown what a policy with errors was to forbid. Recovery it forbids by what of its limits can be read.
+  if (error !== undefined)
     return asked === 'Restore'
       ? undefined
-      : refused(name, `${DefenderPolicies.kind} ${name} is mended: \`${mistake.path}\` ${mistake.message}`);
+      : refused(name, `${DefenderPolicies.kind} ${name} is corrected: \`${error.path}\` ${error.message}`);
   const windows = all.windows.filter(({ spec }) => speaksOf(spec, asked, pool));
   const freezes = all.freezes.filter(({ spec }) => speaksOf(spec, asked, pool));
   const calendars = { windows: windows.map(({ calendar }) => calendar), freezes: freezes.map(({ calendar }) => calendar) };

@@ -106,7 +106,7 @@ export function holds(patch: readonly JsonPatchOperation[], object: KubeObject):
   });
 }
 
-/** No taints are none, however it is said. */
+/** No taints are none, whether absent or empty. */
 function withoutEmpty(change: Change, before: readonly unknown[] = []): Change[] {
   if (!Array.isArray(change.value) || change.value.length > 0) return [change];
   return before.length > 0 ? [{ ...change, value: undefined }] : [];
@@ -156,7 +156,7 @@ function patchOf(read: KubeObject, conditions: JsonPatchOperation[], changes: re
       continue;
     }
     const test = testing(read, path);
-    // The generation says it of all of a Machine's spec.
+    // The generation shows it for all of a Machine's spec.
     if (path[0] !== 'spec' || !tests.has(GENERATION)) tests.set(test.path, test);
     const parent = pathOf(path.slice(0, -1));
     if (at(read, path.slice(0, -1)) === undefined && !made.has(parent)) {
@@ -178,7 +178,7 @@ function testing(object: KubeObject, path: Path): JsonPatchOperation {
   return { op: 'test', path: pathOf(path), value: at(object, path) };
 }
 
-/** That nobody has written `unschedulable` since us, where the write takes it away and the server has noted that it is ours. */
+/** That `unschedulable` was not written since us, where the write takes it away and the server has noted that it is ours. */
 function ownership(read: Stored<Node>, wanted: Stored<Node>): JsonPatchOperation[] {
   if (wanted.spec?.unschedulable === true || read.spec?.unschedulable !== true) return [];
   const field = ['fieldsV1', 'f:spec', 'f:unschedulable'];

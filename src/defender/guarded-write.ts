@@ -11,7 +11,7 @@ import type { ReadFrom } from './guarded-patch.ts';
 /** The three objects by which leaders, agents and machines agree. */
 export type Target = 'machine' | 'node' | 'ledger';
 
-/** Live reads. undefined: the server says that there is none. Only what `reads` names is there. */
+/** Live reads. undefined: the server has none. Only what `reads` names is there. */
 export interface Seen {
   machine?: Stored<Machine> | undefined;
   node?: Stored<Node> | undefined;
@@ -32,7 +32,7 @@ export type Move<Effect = never> =
  * one object at most, conditioned on what was read of it.
  *
  * Guarantees: what is written was unchanged since it was read, in all that the decision depends on (of the ledger: all; of Nodes and Machines: see
- * `guarded-patch.ts`); everything else that was read may have changed since. Each act says in its own comment why that is enough. Acts can be repeated and abandoned at any point: no state is kept between two of them.
+ * `guarded-patch.ts`); everything else that was read may have changed since. The comment of each act explains why that is enough. Acts can be repeated and abandoned at any point: no state is kept between two of them.
  *
  * Of the object that is written a copy that is `known` already will do, and spares a request: the write takes effect only where that is still the
  * newest one, by its resourceVersion, and then a live read at its place in the order would have given the same. Where it is not the write is refused, and all is
@@ -59,7 +59,7 @@ export interface GuardedPort<Effect = never> {
   put(move: Extract<Move<Effect>, { write: Target }>, from: ReadFrom & { seen: Seen }): Promise<void>;
   /** Called before the release is sent. */
   releasing(mark: ReleaseMark): void;
-  /** What came of it, to read. `refused`: the other side said no for now; `changed`: since what it is about is another one than was read. */
+  /** What came of it, to read. `refused`: the other side refuses for now; `changed`: since what it is about is another one than was read. */
   run(effect: Effect): Promise<{ note: string; refused?: boolean; changed?: boolean }>;
 }
 

@@ -41,7 +41,7 @@ export interface TermOptions {
 }
 
 /**
- * Begins a term (docs/protocols.md#d2): raises the epoch and returns it once the server has said that this very write raised it. Where the answer is
+ * Begins a term (docs/protocols.md#d2): raises the epoch and returns it once the server has confirmed that this very write raised it. Where the answer is
  * lost the epoch read afterwards may be another process' own, so it is raised again. Makes the ledger where there is none: of a new cell, or
  * of one whose ledger was deleted. One without an epoch gets, in the write that gives it the first, the reservations of what may still be under way (#d1).
  *
@@ -57,7 +57,7 @@ export async function beginTerm(client: Client, signal: AbortSignal, { reader = 
     if (ledger === undefined) continue;
     const state = stateOf(ledger);
     const { created: since, version } = bornOf(ledger);
-    // Listed after it was read, and the write is conditioned on it: nobody began a term with it in between, and the leader of before reads it no more.
+    // Listed after it was read, and the write is conditioned on it: no term began with it in between, and the leader of before reads it no more.
     const traces = state.epoch > 0 ? undefined : await tracesIn(reader, since, signal);
     const known = traces === undefined ? state : rebuilt(state, leftReservations(traces), highestEpoch(traces), since);
     const next = takeLeadership(known, traces === undefined ? version : Math.max(version, highestEpoch(traces) + 1));

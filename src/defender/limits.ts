@@ -34,13 +34,13 @@ export interface Placeless {
 }
 
 /**
- * What holds where no policy says how many at once. Ten per cent of the cell, at least one machine: a fixed count of one would stop a large
+ * What holds where no policy bounds how many at once. Ten per cent of the cell, at least one machine: a fixed count of one would stop a large
  * cell at its first dead node for as long as that node stays dead, while a small cell (up to 19 machines) still goes one by one. Sets have
- * their own limit beside it, one machine unless they say otherwise.
+ * their own limit beside it, one machine unless they set another.
  */
 const BUILTIN_LIMIT = { name: 'builtin/cluster', max: '10%' } as const;
 
-/** Of a MachineComponentSet that does not say. */
+/** Of a MachineComponentSet that sets none. */
 const DEFAULT_SET_MAX_UNAVAILABLE = 1;
 
 export interface LimitSources {

@@ -2,7 +2,7 @@
  * How many disruptions began lately, as the ledger remembers it. Buckets of 5 minutes; those older than an hour are put together by the hour.
  *
  * Guarantees
- * - In any 60 consecutive minutes no more begin than `maxPerHour` says, in any 24 hours no more than `maxPerDay`: a bucket counts until all of it
+ * - In any 60 consecutive minutes no more begin than `maxPerHour` allows, in any 24 hours no more than `maxPerDay`: a bucket counts until all of it
  *   is older than that. What begins therefore stops counting up to 5 minutes late for an hour, up to 60 minutes late for a day.
  * - Rate time never goes back: it is the clock's, or the begin of the newest bucket if a leader before had a clock that was ahead. So a
  *   clock that is behind neither loses counts nor counts twice; one that was ahead delays.
@@ -39,7 +39,7 @@ export interface Counts {
   within(span: RateSpan, classes: Iterable<string>, scope: string): number;
   /** When fewer than `max` would count if nothing else began. */
   belowAt(span: RateSpan, classes: Iterable<string>, scope: string, max: number): number;
-  /** One more of this class in these scopes, in what this says from now on; `countStarts` writes it into the ledger. */
+  /** One more of this class in these scopes, in what this counts from now on; `countStarts` writes it into the ledger. */
   add(asked: string, scopes: readonly string[]): void;
   /** As if this reservation had been given back. */
   remove(reservation: LedgerReservation): void;

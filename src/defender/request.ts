@@ -43,7 +43,7 @@ export type Subject = Pick<Request, 'machineUID' | 'machine' | 'kind' | 'class' 
   scopes: readonly string[];
 };
 
-/** What Defender says to one request (docs/protocols.md#d10). */
+/** Defender's answer to one request (docs/protocols.md#d10). */
 export type Verdict = NonNullable<MachineStatus['verdict']>;
 
 /** By class, then by age, then by name so that the order is total. */

@@ -1,7 +1,7 @@
 import type { DisruptionLedger, LedgerReservation, StartsBucket } from '../api/disruption-ledger.ts';
 import type { Stored } from '../api/wire.ts';
 
-/** What the ledger says, as the rules see it: a value, never changed in place. */
+/** The content of the ledger, as the rules see it: a value, never changed in place. */
 export interface LedgerState {
   /** Of the leader that may write; 0 before the first. */
   readonly epoch: number;

@@ -37,7 +37,7 @@ export function isRefusal(error: unknown): error is ApiError {
 
 const LONGEST_ASKED_MS = 300_000;
 
-/** How long the server asked to be left alone, at most five minutes; 0 where it said nothing. */
+/** How long the server asked to be left alone, at most five minutes; 0 where it named none. */
 export function askedMsOf(error: unknown): number {
   return error instanceof ApiError ? Math.min(LONGEST_ASKED_MS, Math.max(0, error.retryAfterSeconds ?? 0) * 1000) : 0;
 }

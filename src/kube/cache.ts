@@ -17,7 +17,7 @@ export interface CacheOptions {
   metrics?: Metrics;
   /** Ends every reflector. */
   signal: AbortSignal;
-  /** Field managers whose managedFields every store keeps, where it says nothing else: those that `applyIfChanged` writes as. */
+  /** Field managers whose managedFields every store keeps, where it names no others: those that `applyIfChanged` writes as. */
   keepManagers?: string[];
 }
 

@@ -66,7 +66,7 @@ export interface JsonPatchOperation {
  */
 export interface Client {
   get<T extends KubeObject>(resource: Resource<T>, key: ObjectKey, options?: { signal?: AbortSignal }): Promise<Stored<T>>;
-  /** As `get`; undefined when the server says NotFound. */
+  /** As `get`; undefined when the server answers NotFound. */
   find<T extends KubeObject>(resource: Resource<T>, key: ObjectKey, options?: { signal?: AbortSignal }): Promise<Stored<T> | undefined>;
   list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<KubeList<Stored<T>>>;
   /** All pages of 500, from one snapshot. */

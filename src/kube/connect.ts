@@ -24,7 +24,7 @@ export interface Connection {
 }
 
 export interface TransportOptions {
-  /** Longest silence before the head of an answer and between its pieces; watches are exempt after their head. Default 60,000. */
+  /** Longest wait for the head of an answer and between its pieces; watches are exempt after their head. Default 60,000. */
   idleTimeoutMs?: number;
 }
 
@@ -68,7 +68,7 @@ export function heed(connection: Connection, status: number | undefined): void {
   if (status === 401 && typeof connection.token === 'function') connection.token.refused?.();
 }
 
-/** A watch may be silent for as long as nothing changes. */
+/** A watch may bring nothing for as long as nothing changes. */
 export function isWatch(request: ApiRequest): boolean {
   const watch = request.query?.['watch'];
   return watch === 'true' || watch === '1';

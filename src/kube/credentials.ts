@@ -6,7 +6,7 @@ import type { Connection } from './connect.ts';
 
 /**
  * Refuses what no server would take, before one is asked. `source` is where it was read, for the message. Errors: `KubeconfigInvalid`,
- * `CredentialsExpired`. Never says what a secret is.
+ * `CredentialsExpired`. Never shows a secret.
  */
 export function checkCredentials({ ca, token, clientCert, clientKey }: Connection, source: string, clock: Clock): void {
   if (ca !== undefined) parsed('certificate authority', ca, source);
@@ -39,7 +39,7 @@ function checkPair(certificate: string, key: string, source: string, clock: Cloc
   if (!matches) throw invalid(`${source}: its client key does not belong to its client certificate`);
 }
 
-/** A token that is a JWT says until when it is good; others do not. */
+/** A token that is a JWT names its end; others do not. */
 function checkToken(token: string, source: string, clock: Clock): void {
   const [, payload, signature] = token.split('.');
   if (payload === undefined || signature === undefined) return;

@@ -39,16 +39,16 @@ export function failure(request: ApiRequest, response: ApiResponse, text: string
   return new ApiError(response.status, body, request);
 }
 
-/** What a real server says in one word, or in none that means anything to whoever reads it. */
-function inWords(request: ApiRequest, status: number, said: Partial<Status> | undefined): Partial<Status> | undefined {
+/** A plain message for a Status of one word, or for an answer that is no Status. */
+function inWords(request: ApiRequest, status: number, given: Partial<Status> | undefined): Partial<Status> | undefined {
   // oxlint-disable-next-line kubenode/no-sentence-decisions -- the one word of a real server
-  if (status === 401 && (said === undefined || said.message === 'Unauthorized'))
-    return { ...said, reason: 'Unauthorized', message: 'Unauthorized: the server does not accept these credentials' };
+  if (status === 401 && (given === undefined || given.message === 'Unauthorized'))
+    return { ...given, reason: 'Unauthorized', message: 'Unauthorized: the server does not accept these credentials' };
   // No Status: it is not the object that is absent, but the path.
   const kind =
-    said === undefined && status === 404 ? /^\/(?:api|apis\/[^/]+)\/[^/]+\/(?:namespaces\/[^/]+\/)?([^/]+)/.exec(request.path) : null;
+    given === undefined && status === 404 ? /^\/(?:api|apis\/[^/]+)\/[^/]+\/(?:namespaces\/[^/]+\/)?([^/]+)/.exec(request.path) : null;
   const group = request.path.startsWith('/api/') ? 'v1' : request.path.split('/').slice(2, 4).join('/');
-  return kind === null ? said : { reason: 'NotFound', message: `this API server does not serve ${kind[1]} of ${group}` };
+  return kind === null ? given : { reason: 'NotFound', message: `this API server does not serve ${kind[1]} of ${group}` };
 }
 
 function excerpt(status: number, text: string): string {

@@ -1,6 +1,6 @@
 import type { KubeObject } from '../api/wire.ts';
 
-/** Undefined where the selector reads more than name and namespace: then only the server can tell. */
+/** Undefined where the selector reads more than name and namespace: then only the server knows. */
 export function matchesFields(fieldSelector: string, object: KubeObject): boolean | undefined {
   let result: boolean | undefined = true;
   for (const term of fieldSelector.split(',')) {

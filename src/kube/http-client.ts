@@ -72,7 +72,7 @@ async function findObject<T extends KubeObject>(
   try {
     return await getObject(exchange, resource, key, options);
   } catch (error) {
-    // Without a name it is the kind that the server does not have, which says nothing about the object.
+    // Without a name it is the kind that the server does not have, which proves nothing about the object.
     if (hasReason(error, 'NotFound') && error.details?.name !== undefined) return undefined;
     throw error;
   }

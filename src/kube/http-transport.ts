@@ -41,7 +41,7 @@ function takePool(connection: Connection): { agent: Agent; release: () => Promis
 let making: Set<Destroyable> | undefined;
 
 /**
- * undici makes the connection that a request needs while the request is handed to it, and hears no signal before the connection is made.
+ * undici makes the connection that a request needs while the request is handed to it, and ignores signals before the connection is made.
  * Aborting must end it all the same: a handshake that hangs would hold a leader's renewals for as long as its Lease lasts.
  */
 function abandonable({ ca, clientCert, clientKey, tlsServerName }: Connection): buildConnector.connector {

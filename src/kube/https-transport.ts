@@ -40,14 +40,14 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
       headers: {
         ...request.headers,
         ...credentials,
-        // Node frames the body of a DELETE only when it is told its length; without it the bytes would be taken for the next request.
+        // Node frames the body of a DELETE only when it knows its length; without it the bytes would be taken for the next request.
         ...(request.body === undefined ? {} : { 'content-length': Buffer.byteLength(request.body) }),
       },
     });
     const onAbort = (): void => void outgoing.destroy(asError(request.signal?.reason));
     outgoing.once('close', () => request.signal?.removeEventListener('abort', onAbort));
     request.signal?.addEventListener('abort', onAbort, { once: true });
-    outgoing.setTimeout(idleTimeoutMs, () => outgoing.destroy(new Error(`nothing was heard for ${idleTimeoutMs} ms`)));
+    outgoing.setTimeout(idleTimeoutMs, () => outgoing.destroy(new Error(`nothing came for ${idleTimeoutMs} ms`)));
     const count = hintsBounded(request);
     outgoing.on('information', () => {
       try {

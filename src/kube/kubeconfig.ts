@@ -231,8 +231,8 @@ async function programCredentials(user: Named, source: string): Promise<Credenti
     try {
       await config.applyToHTTPSOptions(given);
     } catch (cause) {
-      const said = messageOf(cause).replaceAll(/\s+/g, ' ').trim().slice(0, 200);
-      throw kubeError('CredentialsFailed', `${source}: the program that gives its credentials failed: ${said}`, { cause });
+      const reason = messageOf(cause).replaceAll(/\s+/g, ' ').trim().slice(0, 200);
+      throw kubeError('CredentialsFailed', `${source}: the program that gives its credentials failed: ${reason}`, { cause });
     }
     const authorization = Object.entries(headers).find(([header]) => header.toLowerCase() === 'authorization')?.[1];
     return {

@@ -15,12 +15,12 @@ export interface Metrics {
   counter(name: string, help: string): Counter;
   /** `buckets`: upper bounds, rising; the same name has the same ones. */
   histogram(name: string, help: string, buckets: readonly number[]): Histogram;
-  /** `read` is asked at each look; several may give series of one name. Returns its end. */
+  /** `read` is called at each scrape; several may give series of one name. Returns its end. */
   gauge(name: string, help: string, read: () => Iterable<readonly [Labels, number]>): () => void;
   text(): string;
 }
 
-/** Series a name; what comes beyond them is left out, so that no mistake in a label costs more than its own numbers. */
+/** Series a name; what comes beyond them is left out, so that no error in a label costs more than its own numbers. */
 const MAX_SERIES = 1000;
 
 interface Family {

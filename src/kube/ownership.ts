@@ -16,7 +16,7 @@ export function names({ fieldsV1 }: ManagedFieldsEntry, path: readonly string[])
   return true;
 }
 
-/** What identifies an object is in every apply and owned by nobody. */
+/** What identifies an object is in every apply and has no owner. */
 const IDENTITY = new Set([
   'name',
   'namespace',
@@ -30,9 +30,9 @@ const IDENTITY = new Set([
 
 /**
  * Whether applying `desired` as `manager` would change `stored`: a desired field has another value, or the manager does not own it yet,
- * or owns one that is no longer desired. Undefined when `stored` has no Apply entry of this manager, so that nothing can be said.
+ * or owns one that is no longer desired. Undefined when `stored` has no Apply entry of this manager, so that nothing is known.
  *
- * managedFields tell how each list merges: by keys (`k:`), as a set (`v:`), or, where it is a leaf, as a whole.
+ * managedFields show how each list merges: by keys (`k:`), as a set (`v:`), or, where it is a leaf, as a whole.
  * Caveat: where the server completes or rewrites a value (defaults inside an atomic item, quantities), it seems to differ each time;
  * the apply that follows is then the server's to find empty.
  */
@@ -68,17 +68,17 @@ function isSameList(desired: unknown[], stored: unknown[], owned: JsonObject | R
     if (!member.startsWith('k:') || !isRecord(value)) return false;
     const wanted = desired.filter((item) => hasKeys(item, value));
     const found = stored.filter((item) => hasKeys(item, value, true));
-    // A key that the server filled in by default is missing from what is desired; then the rest must tell the items apart.
+    // A key that the server filled in by default is missing from what is desired; then the rest must distinguish the items.
     return wanted.length === 1 && found.length === 1 && isSame(wanted[0], found[0], withoutDefaulted(owned[member], wanted[0], value));
   });
 }
 
-/** Items that are compared: a server may say more than any has, and nothing else runs meanwhile. */
+/** Items that are compared: a server may send more than any has, and nothing else runs meanwhile. */
 const MOST_COMPARED = 1_000_000;
 
 const NO_JSON = Symbol('no JSON');
 
-/** What a server says of ownership is its own: what cannot be read is a difference. */
+/** Ownership is read from what the server sends: what cannot be read is a difference. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

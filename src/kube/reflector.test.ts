@@ -424,7 +424,7 @@ describe('recovering', () => {
     expect(world.reflector.size).toBe(0);
     await world.clock.advance(2000);
     expect(names(world.reflector)).toEqual(['a']);
-    expect(world.log.lines).toMatchObject([{ level: 'debug', fields: { quietMs: 130_000 }, message: 'the watch of nodes is silent' }]);
+    expect(world.log.lines).toMatchObject([{ level: 'debug', fields: { quietMs: 130_000 }, message: 'the watch of nodes is stale' }]);
   });
 
   test('invariant 10: a kind where nothing happens is never listed again, also when its server has no bookmark to send', async () => {

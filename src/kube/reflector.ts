@@ -35,7 +35,7 @@ export interface Reflector<T extends KubeObject> extends Store<T> {
   subscribe(listener: Listener<T>): () => void;
   /** Adds an index; the same name twice must be the same function. */
   addIndex(name: string, values: IndexFunction<T>): void;
-  /** Whether an object like this belongs into this store; undefined where only the server can tell. */
+  /** Whether an object like this belongs into this store; undefined where only the server knows. */
   covers(object: KubeObject): boolean | undefined;
   /** Names this moment, for `hasPassed`. */
   mark(): number;

@@ -1,6 +1,6 @@
 /**
  * When a Lease was renewed last, by the API server's clock: it notes that beside each writer's fields (managedFields). What the holder itself
- * says, `renewTime`, is by a clock that may be wrong by years (docs/protocols.md#h5).
+ * writes, `renewTime`, is by a clock that may be wrong by years (docs/protocols.md#h5).
  */
 import type { Lease } from '../api/builtin.ts';
 import type { ManagedFieldsEntry, Stored } from '../api/wire.ts';
@@ -16,7 +16,7 @@ function renews({ fieldsV1 }: ManagedFieldsEntry): boolean {
   return isRecord(spec) && 'f:renewTime' in spec;
 }
 
-/** For a store of Leases (`project`): notes what the server says of the renewal, before managedFields are dropped. */
+/** For a store of Leases (`project`): keeps the server's time of the renewal, before managedFields are dropped. */
 export function noteRenewal(lease: Stored<Lease>): Stored<Lease> {
   const times = (lease.metadata.managedFields ?? []).filter(renews).map(({ time }) => Date.parse(time ?? ''));
   const known = times.filter((ms) => !Number.isNaN(ms));
@@ -25,7 +25,7 @@ export function noteRenewal(lease: Stored<Lease>): Stored<Lease> {
 }
 
 /**
- * When the Lease was renewed, ms by the API server's clock, in whole seconds; NaN: nobody knows. Where the store was not told by the server,
- * it is what the holder says.
+ * When the Lease was renewed, ms by the API server's clock, in whole seconds; NaN: unknown. Where the server noted none,
+ * it is the holder's own time.
  */
 export const renewalMs = (lease: Lease): number => renewals.get(lease) ?? Date.parse(lease.spec?.renewTime ?? '');

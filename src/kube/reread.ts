@@ -17,12 +17,12 @@ export interface RereadTransport<C extends Connection> extends ClosableTransport
   readonly connection: C;
 }
 
-/** Between two looks while requests fail. */
-const LOOK_MS = 5000;
+/** Between two reads of the kubeconfig while requests fail. */
+const REREAD_MS = 5000;
 
 /**
  * A transport whose kubeconfig is read again while the server does not take its credentials or is not reached, so that a new one beside a running
- * program is enough. What was once reached stays the same server: another address is taken up only as long as nothing was ever heard there, since
+ * program is enough. What was once reached stays the same server: another address is taken up only as long as that server never answered, since
  * a kubeconfig that people switch to another cluster must not take a controller along. What cannot be read changes nothing.
  */
 export function rereadTransport<C extends Connection>({ first, load, make, clock, onRenewed }: RereadOptions<C>): RereadTransport<C> {
@@ -30,11 +30,11 @@ export function rereadTransport<C extends Connection>({ first, load, make, clock
   let transport = make(first);
   let reached = false;
   let closed = false;
-  let lookedAt = clock.monotonic();
+  let readAt = clock.monotonic();
 
-  async function look(): Promise<void> {
-    if (closed || clock.monotonic() - lookedAt < LOOK_MS) return;
-    lookedAt = clock.monotonic();
+  async function reread(): Promise<void> {
+    if (closed || clock.monotonic() - readAt < REREAD_MS) return;
+    readAt = clock.monotonic();
     const found = await load().catch(() => undefined);
     if (found === undefined || closed || same(found, connection) || (reached && found.server !== connection.server)) return;
     const former = transport;
@@ -47,11 +47,11 @@ export function rereadTransport<C extends Connection>({ first, load, make, clock
   async function send(request: ApiRequest): Promise<ApiResponse> {
     try {
       const response = await transport(request);
-      if (response.status === 401) await look();
+      if (response.status === 401) await reread();
       else reached = true;
       return response;
     } catch (error) {
-      if (request.signal?.aborted !== true) await look();
+      if (request.signal?.aborted !== true) await reread();
       throw error;
     }
   }

@@ -1,6 +1,6 @@
 /**
  * Order of two resourceVersions of one resource (KEP-5504: decimal numbers of any length). Undefined when either is not
- * such a number; then only equality says anything.
+ * such a number; then only equality can be decided.
  */
 export function compareVersions(a: string, b: string): number | undefined {
   if (a === b) return 0;

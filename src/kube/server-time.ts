@@ -7,16 +7,16 @@
  * with the drift that two clocks may have.
  *
  * Guarantees
- * - An answer that came late only gives wide bounds; one that took longer than MAX_ROUND_MS, or that a proxy kept (`Age`), tells nothing.
+ * - An answer that came late only gives wide bounds; one that took longer than MAX_ROUND_MS, or that a proxy kept (`Age`), proves nothing.
  * - The reported time moves only as far as an answer disproves it.
  * - Answers that contradict what is known by more than STEP_MS (the server's clock was set, a proxy repeats an old `Date`, servers disagree)
- *   make the time unknown, until nothing was said of one of the two times for SETTLE_MS; a new time needs several answers that agree with each other.
+ *   make the time unknown, until no answer had one of the two times for SETTLE_MS; a new time needs several answers that agree with each other.
  */
 import { kubeError } from './errors.ts';
 import type { Clock } from '../api/ports.ts';
 import type { ApiResponse, Transport } from '../api/transport.ts';
 
-/** An answer that took longer tells nothing. */
+/** An answer that took longer proves nothing. */
 const MAX_ROUND_MS = 8000;
 /** What is known less exactly is not known. */
 const MAX_ERROR_MS = 5000;
@@ -63,7 +63,7 @@ interface Known extends Bounds {
   answers: number;
 }
 
-/** undefined: the answer tells nothing of the time. */
+/** undefined: the answer has no usable time. */
 export function boundsOf({ headers, sentMs, answeredMs }: Answer): Bounds | undefined {
   const second = Date.parse(headers['date'] ?? '');
   const age = headers['age'];

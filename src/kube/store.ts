@@ -3,7 +3,7 @@ import type { KubeObject, Stored } from '../api/wire.ts';
 
 /**
  * What a reflector has seen of one kind. Objects in it are shared: never change one.
- * Before `synced` it is empty and says nothing: absence here is not absence there.
+ * Before `synced` it is empty and proves nothing: absence here is not absence there.
  */
 export interface Store<T extends KubeObject> {
   readonly resource: Resource<T>;

@@ -1,6 +1,6 @@
 import type { Connection } from './connect.ts';
 
-/** Why a server was not reached, by the code of Node's error: what Node says of certificates speaks of Node's own options. */
+/** Why a server was not reached, by the code of Node's error: Node's messages about certificates name Node's own options. */
 function wordsOf(code: string, message: string, { ca, tlsServerName }: Connection, host: string): string | undefined {
   switch (code) {
     case 'ECONNREFUSED':
@@ -30,7 +30,7 @@ function wordsOf(code: string, message: string, { ca, tlsServerName }: Connectio
     case 'ERR_TLS_CERT_ALTNAME_INVALID':
       return `its certificate is not for ${tlsServerName ?? host}`;
     default:
-      // The code says so over undici, the message over node:https.
+      // The code shows it over undici, the message over node:https.
       if (/wrong.version.number|packet.length.too.long/i.test(`${code} ${message}`)) return 'what listens there does not speak TLS';
       return /alert.(bad.certificate|certificate|unknown.ca)/i.test(`${code} ${message}`) ? 'it refused the client certificate' : undefined;
   }

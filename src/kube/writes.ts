@@ -17,7 +17,7 @@ export interface Dependence {
 export interface OwnWritesOptions {
   clock: Clock;
   dependences: readonly Dependence[];
-  /** How long a store may lag behind a write before it is told to list again. Default 5,000. */
+  /** How long a store may lag behind a write before it lists again. Default 5,000. */
   lagMs?: number | undefined;
   /** Every write that this key depended on has been seen. */
   onReady: (key: string) => void;
@@ -167,7 +167,7 @@ function relistLagging({ options: { clock }, lagMs }: OwnWritesState, { store, p
   store.relist();
 }
 
-/** What a write was asked to change; the answer says more. */
+/** What a write was asked to change; the answer has more. */
 interface Target {
   resource: Resource;
   key: ObjectKey;

@@ -38,7 +38,7 @@ test('a store where nothing happens is not listed again: silence costs one objec
     random: () => 0,
     log,
     signal: stopped.signal,
-    silenceMs: 1500,
+    staleMs: 1500,
     watchTimeoutSeconds: 7,
     pageSize: 5,
   });

@@ -13,7 +13,7 @@ const TEXTS = new Set(['name', 'namespace', 'uid', 'resourceVersion', 'creationT
 const MAPS = new Set(['labels', 'annotations']);
 const LISTS = new Set(['managedFields', 'ownerReferences', 'finalizers']);
 
-/** Gives what the server sent its type, or says which object is wrong. */
+/** Gives what the server sent its type, or names the object that is wrong. */
 export function storedObject<T extends KubeObject>(resource: Resource<T>, value: unknown, request: ApiRequest): Stored<T> {
   const metadata = isRecord(value) && isRecord(value['metadata']) ? value['metadata'] : {};
   try {
@@ -29,7 +29,7 @@ export function storedObject<T extends KubeObject>(resource: Resource<T>, value:
   }
 }
 
-/** What every reader of an object relies on, and no schema of a kind says. */
+/** What every reader of an object relies on, and no schema of a kind holds. */
 function badMetadata(metadata: object): string | undefined {
   for (const [field, value] of Object.entries(metadata) as [string, unknown][]) {
     if (value === null || value === undefined) continue;

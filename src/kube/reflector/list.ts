@@ -83,7 +83,7 @@ function completeList<T extends KubeObject>(reflection: Reflection<T>, list: Par
   reflection.firstList.resolve();
 }
 
-/** What the store will hold: an object that it has in this version stays as it is there, however large the list says that it is. */
+/** What the store will hold: an object that it has in this version stays as it is there, however large it is in the list. */
 function heldAfter<T extends KubeObject>(
   { options, store, weights }: Reflection<T>,
   objects: ReadonlyMap<string, Stored<T>>,

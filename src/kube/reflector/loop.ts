@@ -10,7 +10,7 @@ import { hasReached } from '../resource-version.ts';
 import { abandonList, listPage, requestPage } from './list.ts';
 import { ageMs } from './reflection.ts';
 import type { Reflection } from './reflection.ts';
-import { SILENCE_MS, SILENT, watch } from './watch.ts';
+import { STALE_MS, STALE, watch } from './watch.ts';
 
 const BACKOFF: Backoff = { baseMs: 800, maxMs: 30_000 };
 
@@ -38,9 +38,9 @@ export async function follow<T extends KubeObject>(reflection: Reflection<T>): P
       if (signal.aborted) break;
       if (watches.lasted) reset(failures);
       if (error === RELIST) continue;
-      if (error === SILENT) {
+      if (error === STALE) {
         watches.doubted = true;
-        log.debug({ ...about, quietMs: Math.round(ageMs(reflection)) }, `the watch of ${resource.plural} is silent`);
+        log.debug({ ...about, quietMs: Math.round(ageMs(reflection)) }, `the watch of ${resource.plural} is stale`);
         continue;
       }
       await recover(reflection, failures, error);
@@ -57,7 +57,7 @@ function reset(failures: Failures): void {
 async function step<T extends KubeObject>(reflection: Reflection<T>): Promise<void> {
   const { options, lists, watches } = reflection;
   if (lists.due || lists.partial !== undefined) return await listPage(reflection);
-  watches.doubted ||= ageMs(reflection) >= (options.silenceMs ?? SILENCE_MS);
+  watches.doubted ||= ageMs(reflection) >= (options.staleMs ?? STALE_MS);
   if (watches.doubted) await compare(reflection);
   if (!lists.due) await watch(reflection);
 }
@@ -78,7 +78,7 @@ async function recover<T extends KubeObject>(reflection: Reflection<T>, failures
   const { options, about, counters, lists } = reflection;
   const { clock, log, random, resource, signal } = options;
   judge(reflection, error);
-  // A server that says that our version is too old is well: one must not wait as for a server that was away.
+  // A server that refuses our version as too old is well: one must not wait as for a server that was away.
   failures.count = isExpired(error) && !failures.expired ? 1 : failures.count + 1;
   failures.expired ||= isExpired(error);
   const waitMs = askedMsOf(error) + fullJitterMs(options.backoff ?? BACKOFF, failures.count, random);

@@ -25,7 +25,7 @@ export interface StoreOptions<T extends KubeObject> {
   /** The server ends a watch after once to twice this time. Default 300. */
   watchTimeoutSeconds?: number;
   /** A watch that brought nothing for this long is asked for again, after one small request. Default 130,000. */
-  silenceMs?: number;
+  staleMs?: number;
   /** Between attempts after a failure, with full jitter. Default 800 ms to 30 s. */
   backoff?: Backoff;
   /** Between two attempts, whatever the server asks for. Default: the longest that any server may ask for, and the backoff. */

@@ -13,17 +13,17 @@ import type { Weight } from './weights.ts';
 const GRACE_MS = 30_000;
 /**
  * Bookmarks come each minute, but a real server sends none that is not newer than what the watch was opened with: on a kind where nothing happens
- * none may come for long, as if the stream had died. Silence for two of them is reason to ask; it proves nothing. Sooner than what is old is
+ * none may come for long, as if the stream had died. That two are missing is reason to ask; it proves nothing. Sooner than what is old is
  * no longer trusted: 150 s, where disruptions are decided.
  */
-export const SILENCE_MS = 130_000;
+export const STALE_MS = 130_000;
 /** A watch that ends sooner is a failure: reopening at once would be a loop without rest. */
 const SHORT_MS = 1000;
 /** A watch that was open for this long shows that the server is well: the next failure is a first one. What a server sends before it fails again does not. */
 const LASTING_MS = 10_000;
 
 /** Ends a watch; no failure. */
-export const SILENT = new Error('the watch was silent for long');
+export const STALE = new Error('nothing came from the watch for long');
 
 /** Follows until the server ends the watch, or it is ended here. */
 export async function watch<T extends KubeObject>(reflection: Reflection<T>): Promise<void> {
@@ -64,19 +64,19 @@ interface WatchGuard {
 /** Aborts a watch that is not answered, from which nothing comes any more, or that the server did not end until `latest`. */
 function startGuard<T extends KubeObject>(reflection: Reflection<T>, latest: number, controller: AbortController): WatchGuard {
   const { options, watches } = reflection;
-  const { clock, resource, silenceMs = SILENCE_MS } = options;
+  const { clock, resource, staleMs = STALE_MS } = options;
   const answeredBy = clock.monotonic() + ANSWER_MS;
   let openedAt = Infinity;
   let cancelTimer: (() => void) | undefined;
 
   function check(): void {
     const isOpen = openedAt !== Infinity;
-    const left = (isOpen ? Math.min(latest, reflection.lastSeenAt + silenceMs) : answeredBy) - clock.monotonic();
+    const left = (isOpen ? Math.min(latest, reflection.lastSeenAt + staleMs) : answeredBy) - clock.monotonic();
     if (left > 0) {
       cancelTimer = clock.setTimer(left, check);
       return;
     }
-    controller.abort(isOpen ? SILENT : kubeError('Stalled', `the watch of ${resource.plural} was not answered within ${ANSWER_MS} ms`));
+    controller.abort(isOpen ? STALE : kubeError('Stalled', `the watch of ${resource.plural} was not answered within ${ANSWER_MS} ms`));
   }
 
   check();
