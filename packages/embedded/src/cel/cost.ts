@@ -25,13 +25,14 @@ interface Budget {
   left: number;
 }
 
-let ofRequest: Budget = { left: REQUEST_LIMIT };
+/** Undefined outside of a request: what a process evaluates over its life is no request. */
+let ofRequest: Budget | undefined;
 let ofEvaluation: Budget | undefined;
 
 /** Takes from what the request, and the evaluation that runs, have left. Throws CostExceeded. */
 export function spend(cost: number): void {
   if (ofEvaluation !== undefined && (ofEvaluation.left -= cost) < 0) throw new CostExceeded('evaluation');
-  if ((ofRequest.left -= cost) < 0) throw new CostExceeded('request');
+  if (ofRequest !== undefined && (ofRequest.left -= cost) < 0) throw new CostExceeded('request');
 }
 
 /** Runs the checks of one request, which does not wait for anything. */
@@ -54,11 +55,11 @@ export function withinEvaluation<T>(evaluate: () => T): T {
     const value = evaluate();
     // `false && error` has a value, an evaluation that was stopped has none.
     if (own.left < 0) throw new CostExceeded('evaluation');
-    if (ofRequest.left < 0) throw new CostExceeded('request');
+    if (ofRequest !== undefined && ofRequest.left < 0) throw new CostExceeded('request');
     return value;
   } catch (error) {
     if (own.left < 0) throw new CostExceeded('evaluation');
-    if (ofRequest.left < 0) throw new CostExceeded('request');
+    if (ofRequest !== undefined && ofRequest.left < 0) throw new CostExceeded('request');
     throw error;
   } finally {
     ofEvaluation = before;

@@ -2,6 +2,7 @@ import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import { copy, listAt, objectAt } from '../json.ts';
 import { fillDefaults } from '../schema/defaults.ts';
 import type { Schema } from '../schema/schema.ts';
+import { withinRequest } from './cost.ts';
 import { compileRules } from './rules.ts';
 
 /** A rule that an object breaks: the field, and the message of the rule. */
@@ -22,6 +23,7 @@ export function rulesOf(definition: JsonObject): (object: Json) => BrokenRule[] 
     if (rules === undefined) return [];
     const complete = copy(object);
     fillDefaults(complete, schema);
-    return rules.evaluate(complete, undefined).map(({ path, message }) => ({ path, message }));
+    // Each object costs as much as the server would let it, however many were judged before.
+    return withinRequest(() => rules.evaluate(complete, undefined)).map(({ path, message }) => ({ path, message }));
   };
 }
