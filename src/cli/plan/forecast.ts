@@ -4,6 +4,7 @@ import { resolveBatches } from '../../api/batches.ts';
 import type { Cluster, UnitStatus } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
 import { DISRUPTIONS, disruptionOf, stronger, type Disruption } from '../../api/disruption.ts';
+import type { Fleet } from '../../api/fleet.ts';
 import { MachineComponents } from '../../api/machine-component.ts';
 import { MachineSets } from '../../api/machine-set.ts';
 import type { RolloutUnit } from '../../api/rollout.ts';
@@ -13,6 +14,7 @@ import type { RenderedCommit } from '../../sync/fleet/checkout.ts';
 import type { FleetView } from '../../sync/fleet/observe.ts';
 import type { Plan } from '../../sync/plan.ts';
 import { declared, fieldChanges, type FieldChange } from './fields.ts';
+import { knownOf, type Known } from './known.ts';
 import { membersOf } from './members.ts';
 
 export type Lane = 'Forward' | 'Restore';
@@ -43,7 +45,7 @@ export interface ClusterForecast {
   fields: FieldChange[] | undefined;
   effect?: MachineEffect;
   /** Clusters that halted this content, and what they said: it begins nowhere until a person retries it (docs/protocols.md#e13). */
-  halts: string[];
+  halts: readonly string[];
   /** What taking the commit back does there. */
   revert: { lane: Lane; disruption?: Disruption };
 }
@@ -88,13 +90,14 @@ export function forecast(input: ForecastInput): Forecast {
     soakSeconds,
     maxClusters,
   }));
-  const units = planned.units.map((unit) => unitForecast(unit, input)).filter(({ clusters }) => clusters.length > 0);
+  const known = knownOf(view, rendered);
+  const units = planned.units.map((unit) => unitForecast(unit, input, known)).filter(({ clusters }) => clusters.length > 0);
   const declaredClusters = new Set(rendered.clusters.map(({ name }) => name));
   return {
     fleet: fleet.metadata.name,
     stages,
     units,
-    blocked: blocked(view, [...new Set(units.flatMap((unit) => unit.clusters.map(({ name }) => name)))]),
+    blocked: blocked(fleet, known, [...new Set(units.flatMap((unit) => unit.clusters.map(({ name }) => name)))]),
     kept: planned.kept,
     heldBack:
       planned.heldBack === undefined
@@ -105,19 +108,17 @@ export function forecast(input: ForecastInput): Forecast {
   };
 }
 
-function unitForecast({ unit, clusters }: RolloutUnit, input: ForecastInput): UnitForecast {
+function unitForecast({ unit, clusters }: RolloutUnit, input: ForecastInput, known: Known): UnitForecast {
   const { rendered, planned } = input;
   const order = planned.stages.flatMap((stage) => stage.clusters.map((name) => ({ name, stage: stage.name })));
   const changed = new Map(clusters.filter((each) => isChange(each, unit, input)).map((each) => [each.name, each]));
-  const sources = rendered.clusters.flatMap((cluster) =>
-    cluster.units.filter(({ key }) => key === unit).flatMap(({ origins }) => origins.at(-1) ?? []),
-  );
+  const sources = rendered.clusters.flatMap(({ name }) => known.rendered(name, unit)?.origins.at(-1) ?? []);
   return {
     unit,
     source: sources[0],
     clusters: order.flatMap(({ name, stage }) => {
       const change = changed.get(name);
-      return change === undefined ? [] : [clusterForecast(unit, change, stage, input)];
+      return change === undefined ? [] : [clusterForecast(unit, change, stage, input.before, known)];
     }),
   };
 }
@@ -129,52 +130,45 @@ function isChange({ name, digest, from }: ClusterChange, unit: string, { view }:
   return digest !== from || view.wanted.get(name)?.get(unit) === undefined;
 }
 
-function clusterForecast(unit: string, { name, digest, from }: ClusterChange, stage: string, input: ForecastInput): ClusterForecast {
-  const { view, rendered } = input;
-  const cluster = view.clusters.find(({ metadata }) => metadata.name === name);
-  const units = rendered.clusters.find((each) => each.name === name)?.units ?? [];
-  const after = digest === undefined ? [] : (units.find(({ key }) => key === unit)?.objects ?? []);
-  const before = from === undefined ? [] : input.before(from);
-  const effect = effectOf(before, after, units, cluster);
-  const record = cluster?.status?.units?.find((each) => each.unit === unit);
+function clusterForecast(
+  unit: string,
+  { name, digest, from }: ClusterChange,
+  stage: string,
+  contentOfDigest: ForecastInput['before'],
+  known: Known,
+): ClusterForecast {
+  const after = digest === undefined ? [] : (known.rendered(name, unit)?.objects ?? []);
+  const before = from === undefined ? [] : contentOfDigest(from);
+  const effect = effectOf(before, after, known.units(name), known.cluster(name));
+  const record = known.record(name, unit);
   const back = before === undefined ? undefined : changeOf(after, before);
   return {
     name,
     stage,
     change: from === undefined ? 'Add' : digest === undefined ? 'Remove' : digest === from ? 'TakeOver' : 'Change',
     // What is new there, as its record says, is taken back at once.
-    lane: digest === undefined ? (record?.added === undefined ? 'Forward' : 'Restore') : laneTo(digest, record, unit, view),
+    lane: digest === undefined ? (record?.added === undefined ? 'Forward' : 'Restore') : laneTo(digest, record, unit, known),
     fields: before === undefined ? undefined : fieldsOf(before, after),
     ...(effect === undefined ? {} : { effect }),
-    halts: haltsOf(view, unit, digest),
+    halts: digest === undefined ? [] : known.halts(unit, digest),
     revert: {
       // What is added now is new there, so that its removal goes at once too.
-      lane: from === undefined ? 'Restore' : laneTo(from, record, unit, view),
+      lane: from === undefined ? 'Restore' : laneTo(from, record, unit, known),
       ...(back === undefined ? {} : { disruption: back }),
     },
   };
 }
 
 /** By docs/protocols.md#e6: what was verified there, and is revoked nowhere, goes back at once. */
-function laneTo(digest: string, record: UnitStatus | undefined, unit: string, { clusters }: FleetView): Lane {
+function laneTo(digest: string, record: UnitStatus | undefined, unit: string, known: Known): Lane {
   const verified = record?.verified?.find((each) => each.digest === digest);
   if (verified === undefined) return 'Forward';
   if (record?.revoked?.includes(digest) === true) return 'Forward';
   if (verified.upheld === true) return 'Restore';
-  const isRevoked = clusters.some(({ status }) =>
-    status?.units?.some((each) => each.unit === unit && each.revoked?.includes(digest) === true),
-  );
-  return isRevoked ? 'Forward' : 'Restore';
+  return known.isRevoked(unit, digest) ? 'Forward' : 'Restore';
 }
 
-function haltsOf({ clusters }: FleetView, unit: string, digest: string | undefined): string[] {
-  return clusters.flatMap(({ metadata, status }) => {
-    const halt = status?.units?.find((each) => each.unit === unit)?.halt;
-    return halt !== undefined && halt.digest === digest ? [`${metadata.name}: ${halt.message}`] : [];
-  });
-}
-
-function blocked({ fleet, clusters }: FleetView, names: readonly string[]): Forecast['blocked'] {
+function blocked(fleet: Fleet, known: Known, names: readonly string[]): Forecast['blocked'] {
   const reasonsOf = (cluster: Cluster | undefined): string[] => {
     const reachable = cluster?.status?.conditions?.find(({ type }) => type === 'Reachable');
     return [
@@ -184,9 +178,7 @@ function blocked({ fleet, clusters }: FleetView, names: readonly string[]): Fore
       ...(reachable?.status === 'False' ? [`it is not reached: ${reachable.message}`] : []),
     ];
   };
-  return names.flatMap((name) =>
-    reasonsOf(clusters.find(({ metadata }) => metadata.name === name)).map((reason) => ({ cluster: name, reason })),
-  );
+  return names.flatMap((name) => reasonsOf(known.cluster(name)).map((reason) => ({ cluster: name, reason })));
 }
 
 function fieldsOf(before: readonly KubeObject[], after: readonly KubeObject[]): FieldChange[] {
