@@ -62,6 +62,7 @@ const LOADERS: Record<string, () => Promise<{ default: Benchmark }>> = {
   agent: () => import('./agent.ts'),
   embedded: () => import('./embedded.ts'),
   render: () => import('./render.ts'),
+  plan: () => import('./plan.ts'),
   rules: () => import('./rules.ts'),
   'condition-to-order': () => import('./condition-to-order.ts'),
   'real-condition-to-order': () => import('./real-condition-to-order.ts'),

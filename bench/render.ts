@@ -38,7 +38,7 @@ function copying(objects: unknown): number {
   return times.toSorted((a, b) => a - b)[2] ?? Number.NaN;
 }
 
-function fleetOf(clusters: number): Map<string, string> {
+export function fleetOf(clusters: number): Map<string, string> {
   const main = `import { fleet, MachineComponentSet, release, sha256 } from 'kubenode/constructs';
 for (let index = 0; index < ${clusters}; index++) fleet.cluster(\`cluster-\${index}\`, { labels: { stage: index < 3 ? 'test' : 'prod' } });
 const components = Array.from({ length: ${OBJECTS / 2} }, (_, index) =>
