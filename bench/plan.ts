@@ -23,8 +23,8 @@ const SIGNAL = AbortSignal.timeout(300_000);
 const benchmark: Benchmark = {
   processes: 3,
   about: `
-\`kubenode plan\` of a commit that gives one of ${UNITS} components of so many clusters another version, over a snapshot in which the commit before is proven everywhere. It renders both
-commits, each twice as the hub does, and plans. The reference is rendering and checking the new commit alone. The command itself takes what a process takes to start on top.`,
+\`kubenode plan\` of a commit that gives one of ${UNITS} components of so many clusters another version, over a snapshot in which the commit before is proven everywhere. It renders the new
+commit twice, as the hub does, the one before once beside it, and plans. The reference is rendering and checking the new commit alone. The command itself takes what a process takes to start on top.`,
   goals: {},
   async run(report) {
     const renderer: Renderer = { childPath: await bundleFor('render'), isolation: 'process', checkRules, judgeObject };

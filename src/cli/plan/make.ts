@@ -50,10 +50,12 @@ export async function makePlan(request: PlanRequest, snapshot: Snapshot, rendere
   const made = { fleet: fleet.metadata.name, commit, accepted: fleet.status?.commit, warnings };
   let isolation: Isolation | undefined;
   try {
-    const rendered = commit === undefined ? await renderFolder(request.folder, fleet, renderer, signal) : await render(commit);
+    const [rendered, before] = await Promise.all([
+      commit === undefined ? renderFolder(request.folder, fleet, renderer, signal) : render(commit),
+      contentBefore(view, rendersOf(source, fleet, { ...renderer, once: true }, signal), warnings),
+    ]);
     isolation = rendered.isolation;
     if (commit !== undefined) await judgeHistory(request.folder, fleet, commit, warnings);
-    const before = await contentBefore(view, render, warnings);
     return { ...made, isolation, result: { state: 'Planned', forecast: await planned(view, commit, rendered, before, render) } };
   } catch (error) {
     if (!isCoded(error) || !error.verdict) throw error;

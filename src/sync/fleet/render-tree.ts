@@ -17,13 +17,15 @@ export interface Renderer extends Checks {
   childPath: string;
   /** The weakest wall that is accepted; a Fleet may ask for a stronger one. */
   isolation: Isolation;
+  /** Renders once, for what was accepted already. Absent: twice, and what differs is refused. */
+  once?: boolean;
 }
 
 /** `files`: text by path. Errors: those of rendering and of findings, with `verdict` where the content is judged. */
 export async function renderTree(
   files: ReadonlyMap<string, string>,
   spec: Pick<FleetSpec, 'entry' | 'isolation'>,
-  { childPath, isolation, ...checks }: Renderer,
+  { childPath, isolation, once = false, ...checks }: Renderer,
   signal: AbortSignal,
 ): Promise<RenderedCommit> {
   try {
@@ -31,7 +33,7 @@ export async function renderTree(
       childPath,
       entry: spec.entry ?? DEFAULT_ENTRY,
       isolationAtLeast: strongest(spec.isolation ?? isolation, isolation),
-      verify: true,
+      verify: !once,
       signal,
     });
     const validation = validate(rendered, checks);
