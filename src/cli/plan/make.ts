@@ -50,12 +50,13 @@ export async function makePlan(request: PlanRequest, snapshot: Snapshot, rendere
   const made = { fleet: fleet.metadata.name, commit, accepted: fleet.status?.commit, warnings };
   let isolation: Isolation | undefined;
   try {
-    const [rendered, before] = await Promise.all([
+    const [rendered, { before, missing }] = await Promise.all([
       commit === undefined ? renderFolder(request.folder, fleet, renderer, signal) : render(commit),
-      contentBefore(view, rendersOf(source, fleet, { ...renderer, once: true }, signal), warnings),
+      contentBefore(view, rendersOf(source, fleet, { ...renderer, once: true }, signal)),
     ]);
     isolation = rendered.isolation;
     if (commit !== undefined) await judgeHistory(request.folder, fleet, commit, warnings);
+    warnings.push(...missing);
     return { ...made, isolation, result: { state: 'Planned', forecast: await planned(view, commit, rendered, before, render) } };
   } catch (error) {
     if (!isCoded(error) || !error.verdict) throw error;
@@ -133,7 +134,8 @@ async function judgeHistory(folder: string, fleet: Fleet, head: string, warnings
 type Before = (digest: string) => readonly KubeObject[] | undefined;
 
 /** Content that clusters have now, rendered again from the commits that it came with. */
-async function contentBefore({ wanted }: FleetView, render: Render, warnings: string[]): Promise<Before> {
+async function contentBefore({ wanted }: FleetView, render: Render): Promise<{ before: Before; missing: string[] }> {
+  const missing: string[] = [];
   const content = new Map<string, readonly KubeObject[]>();
   const commits = new Set([...wanted.values()].flatMap((units) => [...units.values()].flatMap(({ commit }) => commit ?? [])));
   for (const commit of commits) {
@@ -141,12 +143,12 @@ async function contentBefore({ wanted }: FleetView, render: Render, warnings: st
       for (const { units } of (await render(commit)).clusters) for (const { digest, objects } of units) content.set(digest, objects);
     } catch (error) {
       if (!isCoded(error)) throw error;
-      warnings.push(
+      missing.push(
         `what came with commit ${commit.slice(0, 10)} is not known here, so its changes show without their fields: ${error.message}`,
       );
     }
   }
-  return (digest) => content.get(digest);
+  return { before: (digest) => content.get(digest), missing };
 }
 
 /** The hub keeps what it rendered; here it is rendered again where the repository has it. */
