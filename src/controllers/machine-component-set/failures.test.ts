@@ -51,7 +51,7 @@ describe('A5: how an entry failed that does not record it yet', () => {
   const order = { id: 'o', components: [{ name: 'kubelet', revision: 9 }] };
   const machine = (operation: object | undefined, outcome: object | undefined): Machine =>
     ({ spec: { operation }, status: { operation: outcome } }) as unknown as Machine;
-  const ended = { id: 'o', outcome: 'PermanentFailure', message: 'it hung' };
+  const ended = { id: 'o', state: 'Done', outcome: 'PermanentFailure', message: 'it hung' };
   const reason = (of: Machine, report: ComponentStatus | undefined = reported): string | undefined =>
     unrecordedFailure(of, entry, report)?.reason;
 

@@ -101,7 +101,12 @@ async function make(uid = UID): Promise<void> {
 
 function starts(uid = UID): { pid: number; bootID: string }[] {
   const path = join(layoutOf(nodesDir, uid).folder, 'starts');
-  const lines = existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n') : [];
+  // An agent makes the file before it writes into it.
+  const lines = existsSync(path)
+    ? readFileSync(path, 'utf8')
+        .split('\n')
+        .filter((line) => line !== '')
+    : [];
   return lines.map((line) => {
     const [pid, bootID = ''] = line.split(' ');
     return { pid: Number(pid), bootID };
