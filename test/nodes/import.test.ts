@@ -200,7 +200,7 @@ describe('a machine that was wiped', () => {
 
 describe('an import that is interrupted', () => {
   const SAYS = [
-    'is looked at',
+    'is inspected',
     'gets its Machine',
     'takes the archive',
     'installs the agent',
