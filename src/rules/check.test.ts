@@ -89,7 +89,7 @@ describe('conditions are refused with the place', () => {
   ])('%s', (_, spec, path) => {
     const errors = checkRule(ruleObject('r', spec));
     expect(errors.map((each) => each.path)).toContain(path);
-    for (const each of errors) expect(each.mend.length, validationErrorText(each)).toBeGreaterThan(3);
+    for (const each of errors) expect(each.hint.length, validationErrorText(each)).toBeGreaterThan(3);
   });
 
   it('nested without end', () => {
@@ -111,11 +111,11 @@ describe('conditions are refused with the place', () => {
     expect(found?.message).toContain('while it is missing');
   });
 
-  it('and the mend of a negation names what it must be', () => {
-    expect(checkRule(ruleObject('r', when(leaf('condition.A.status', 'notEqual', 'False'))))[0]?.mend).toBe(
+  it('and the hint of a negation names what it must be', () => {
+    expect(checkRule(ruleObject('r', when(leaf('condition.A.status', 'notEqual', 'False'))))[0]?.hint).toBe(
       'name what it must be: "in": ["True"], without a negation',
     );
-    expect(checkRule(ruleObject('r', when(leaf('node.label.gpu', 'notEqual', 'true'))))[0]?.mend).toContain('"default"');
+    expect(checkRule(ruleObject('r', when(leaf('node.label.gpu', 'notEqual', 'true'))))[0]?.hint).toContain('"default"');
   });
 
   it('never compiled into the running set', () => {
@@ -176,9 +176,9 @@ describe('ladders are refused with the place', () => {
     const onMachine = when(leaf('machine.condition.Ours.status', 'equal', 'True'));
     expect(paths({ ...onMachine, healedWhen: { ...proof, of: 'Machine' } })).toEqual(['spec.healedWhen']);
     expect(paths({ ...when(good('Ours')), healedWhen: { ...proof, of: 'Machine' } })).toEqual([]);
-    const mend = (is: 'True' | 'False') =>
-      checkRule(ruleObject('r', { ...when(leaf('condition.Ours.status', 'equal', is)), healedWhen: { ...proof, is } }))[0]?.mend;
-    expect([mend('True'), mend('False')]).toEqual(['prove False, or another condition', 'prove True, or another condition']);
+    const hint = (is: 'True' | 'False') =>
+      checkRule(ruleObject('r', { ...when(leaf('condition.Ours.status', 'equal', is)), healedWhen: { ...proof, is } }))[0]?.hint;
+    expect([hint('True'), hint('False')]).toEqual(['prove False, or another condition', 'prove True, or another condition']);
   });
 
   it('where the proof is the fault', () => {
@@ -271,16 +271,16 @@ it('refuses a number that is none', () => {
 });
 
 it('says how a value is written that is none', () => {
-  const mend = (value: unknown) => checkRule(ruleObject('r', when(leaf('machine.phase', 'equal', value))))[0]?.mend;
-  expect(mend({ fact: 'machine.pool' })).toBe('write a constant: facts are not compared with each other');
-  expect(mend(3)).toBe('write a string');
+  const hint = (value: unknown) => checkRule(ruleObject('r', when(leaf('machine.phase', 'equal', value))))[0]?.hint;
+  expect(hint({ fact: 'machine.pool' })).toBe('write a constant: facts are not compared with each other');
+  expect(hint(3)).toBe('write a string');
 });
 
 it('says which parameters there are', () => {
-  const mend = (fact: string, operator: string, value: unknown) =>
-    checkRule(ruleObject('r', when(leaf(fact, operator, value, { params: { windo: 1 } }))))[0]?.mend;
-  expect(mend('machine.name', 'equal', 'a')).toBe('remove it');
-  expect(mend('machine.provider', 'equal', 'a')).toBe('it takes default');
+  const hint = (fact: string, operator: string, value: unknown) =>
+    checkRule(ruleObject('r', when(leaf(fact, operator, value, { params: { windo: 1 } }))))[0]?.hint;
+  expect(hint('machine.name', 'equal', 'a')).toBe('remove it');
+  expect(hint('machine.provider', 'equal', 'a')).toBe('it takes default');
 });
 
 it('says whether the fact is unknown or the path below it', () => {
@@ -292,32 +292,32 @@ it('says whether the fact is unknown or the path below it', () => {
 it('says of each parameter what it takes', () => {
   const band = (params: object) => checkRule(ruleObject('r', when(leaf('hysteresis.condition.A.rises', 'equal', true, { params }))));
   expect(band({ enter: 'x', leave: 1, windowSeconds: 60 })).toMatchObject([
-    { path: 'spec.when.all[0].params.enter', mend: 'write a number' },
+    { path: 'spec.when.all[0].params.enter', hint: 'write a number' },
   ]);
   expect(band({ enter: 3, windowSeconds: 60 })).toMatchObject([{ path: 'spec.when.all[0].params.leave', message: 'must be set' }]);
   for (const windowSeconds of [0, 604_801, 'x'])
     expect(band({ enter: 3, leave: 1, windowSeconds })).toMatchObject([
-      { path: 'spec.when.all[0].params.windowSeconds', mend: 'seconds from 1 to 604800' },
+      { path: 'spec.when.all[0].params.windowSeconds', hint: 'seconds from 1 to 604800' },
     ]);
   for (const windowSeconds of [1, 604_800]) expect(band({ enter: 3, leave: 1, windowSeconds })).toEqual([]);
   expect(band({ enter: -3, leave: -4, windowSeconds: 60 })).toEqual([]);
 });
 
 it('says of what the schema refuses what to do about it', () => {
-  const mends = (object: object) => checkRule(object).map(({ path, message, mend }) => [path, message, mend]);
-  expect(mends(ruleObject('r', { ladders: [] }))).toEqual([['spec.ladders', 'unknown field', 'remove it']]);
-  expect(mends(ruleObject('r', { pools: [] }))).toEqual([['spec.pools', 'is empty', 'name at least one']]);
-  expect(mends(ruleObject('r', { healedWhen: { condition: 'KernelDeadlock', is: 'False' } }))).toEqual([
+  const hints = (object: object) => checkRule(object).map(({ path, message, hint }) => [path, message, hint]);
+  expect(hints(ruleObject('r', { ladders: [] }))).toEqual([['spec.ladders', 'unknown field', 'remove it']]);
+  expect(hints(ruleObject('r', { pools: [] }))).toEqual([['spec.pools', 'is empty', 'name at least one']]);
+  expect(hints(ruleObject('r', { healedWhen: { condition: 'KernelDeadlock', is: 'False' } }))).toEqual([
     ['spec.healedWhen.forSeconds', 'must be set', 'set it'],
   ]);
-  expect(mends(ruleObject('r', { mode: 'Try' }))[0]?.[2]).toMatch(/^write one of .*Enforce/);
-  expect(mends(ruleObject('r', { holdsForSeconds: 1.5 }))[0]?.[2]).toMatch(/^it must be/);
+  expect(hints(ruleObject('r', { mode: 'Try' }))[0]?.[2]).toMatch(/^write one of .*Enforce/);
+  expect(hints(ruleObject('r', { holdsForSeconds: 1.5 }))[0]?.[2]).toMatch(/^it must be/);
 });
 
 it('names the fact that would need two values, and the arguments that an action takes', () => {
   expect(checkRule(ruleObject('r', when(bad('A'), good('A'))))[0]?.message).toContain('condition.A.status would need two values');
-  const mend = (action: string) => checkRule(ruleObject('r', { ladder: [{ action, args: { soft: true } }, { action: 'Human' }] }))[0]?.mend;
-  expect([mend('Reboot'), mend('MigratePods')]).toEqual(['remove it', 'it takes graceSeconds']);
+  const hint = (action: string) => checkRule(ruleObject('r', { ladder: [{ action, args: { soft: true } }, { action: 'Human' }] }))[0]?.hint;
+  expect([hint('Reboot'), hint('MigratePods')]).toEqual(['remove it', 'it takes graceSeconds']);
 });
 
 it('names what has no name by an empty one', () => {
@@ -333,7 +333,7 @@ it('refuses two rules of one name, and what is no rule at all', () => {
 describe('what is said of conditions that are refused', () => {
   const first = (...all: unknown[]) => {
     const [found] = checkRule(ruleObject('r', when(...all)));
-    return found === undefined ? [] : [found.path.replace('spec.when.all[0]', '@'), found.message, found.mend];
+    return found === undefined ? [] : [found.path.replace('spec.when.all[0]', '@'), found.message, found.hint];
   };
 
   it('is what stands there instead of a condition', () => {
@@ -361,7 +361,7 @@ describe('what is said of conditions that are refused', () => {
     expect(first(leaf('machine.name', 'equals', 'a'))).toEqual(['@.operator', 'unknown operator "equals"', forText]);
     expect(first({ fact: 'machine.name', value: 'a' })).toEqual(['@.operator', 'must be set', forText]);
     const unknown = checkRule(ruleObject('r', when(leaf('machine.none', 'equals', 'a')))).find(({ path }) => path.endsWith('operator'));
-    expect(unknown?.mend).toContain('contains, doesNotContain, lessThan');
+    expect(unknown?.hint).toContain('contains, doesNotContain, lessThan');
   });
 
   it('is what a path may be', () => {
@@ -397,8 +397,8 @@ describe('what is said of conditions that are refused', () => {
       `"notIn" over condition.A.status ${missing} (the Node has no such condition; Unknown when its heartbeat is stale)`,
       'name what it must be: "in": ["True"], without a negation',
     ]);
-    const [at, said, mend] = first({ not: good('A') });
-    expect([at, mend]).toEqual(['@.not', 'name what it must be: "in": ["True"], without a negation']);
+    const [at, said, hint] = first({ not: good('A') });
+    expect([at, hint]).toEqual(['@.not', 'name what it must be: "in": ["True"], without a negation']);
     expect(said).toContain(`a "not" over condition.A.status ${missing}`);
     expect(first(leaf('node.kernel', 'notIn', ['6.1']))[2]).toBe('name what it must be: "in": [ … ], without a negation');
     expect(first(leaf('condition.A.status', 'notIn', ['True', 'False']))[2]).toBe('name what it must be: "in": [ … ], without a negation');

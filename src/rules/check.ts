@@ -12,7 +12,7 @@ import { compileWhen, type When } from './when.ts';
 /** All errors in one rule as a user writes it; none: it may run. */
 export function checkRule(object: unknown): ValidationError[] {
   const schema = NodeRemediers.validate(object);
-  if (schema.length > 0) return schema.map(withMend);
+  if (schema.length > 0) return schema.map(withHint);
   const { spec } = NodeRemediers.parse(object);
   const { when, errors } = compileWhen(spec.when);
   return [
@@ -32,7 +32,7 @@ export function checkRule(object: unknown): ValidationError[] {
   ];
 }
 
-function withMend({ path, message, code }: FieldError): ValidationError {
+function withHint({ path, message, code }: FieldError): ValidationError {
   switch (code) {
     case 'Unknown':
       return validationError(path, message, 'remove it');

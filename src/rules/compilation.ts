@@ -7,8 +7,8 @@ export interface Compilation {
   leaves: number;
 }
 
-export function refuse({ errors }: Compilation, path: string, message: string, mend: string): undefined {
-  errors.push(validationError(path, message, mend));
+export function refuse({ errors }: Compilation, path: string, message: string, hint: string): undefined {
+  errors.push(validationError(path, message, hint));
   return undefined;
 }
 

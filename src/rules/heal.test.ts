@@ -291,7 +291,7 @@ describe('a reboot', () => {
   });
 });
 
-it('what mends nothing is done when it is done, and a replaced machine when it is gone', () => {
+it('what repairs nothing is done when it is done, and a replaced machine when it is gone', () => {
   const snapshot = seen({ at: 30, conditions: ILL });
   const input = { orderedAtMs: T0, actedAtMs: T0, before: beforeOf(snapshot), proof: {}, snapshot, matches: 'True', gone: false } as const;
   expect(verify({ ...input, spec: { ...restart, action: 'MigratePods' } }).state).toBe('Healed');

@@ -68,7 +68,7 @@ export function verify(input: VerifyInput): Verification {
   if (kind === 'Gone')
     return input.gone ? healed('the provider has proved that the machine is gone') : waiting('the machine is still there', input.proof);
   if (actedAtMs === undefined) return waiting(`nobody has reported that ${spec.action} is done`, input.proof);
-  if (kind === 'Done') return healed(`${spec.action} is done; it mends nothing by itself`);
+  if (kind === 'Done') return healed(`${spec.action} is done; it repairs nothing by itself`);
   if (kind === 'Nothing') return waiting('a human ends it', input.proof);
 
   const boot = bootOf(input);

@@ -80,9 +80,9 @@ it('names every error in a history', () => {
 
 it('names a field that a history does not have, and the values that one may have', () => {
   const errors = (value: object) => parseHistory({ name: 'h', expect: [], events: [{ at: 0 }], ...value }).errors;
-  expect(errors({ foo: 1 })).toEqual([{ path: 'foo', message: 'unknown field', mend: 'remove it' }]);
-  expect(errors({ events: [{ at: 0, agent: 'Dead' }] })).toMatchObject([{ path: 'events[0].agent', mend: 'write one of Alive, Silent' }]);
-  expect(errors({ name: 3 })).toMatchObject([{ path: 'name', mend: 'write it as the history format says' }]);
+  expect(errors({ foo: 1 })).toEqual([{ path: 'foo', message: 'unknown field', hint: 'remove it' }]);
+  expect(errors({ events: [{ at: 0, agent: 'Dead' }] })).toMatchObject([{ path: 'events[0].agent', hint: 'write one of Alive, Silent' }]);
+  expect(errors({ name: 3 })).toMatchObject([{ path: 'name', hint: 'write it as the history format says' }]);
 });
 
 it('a rule that reads nothing it can know ends quietly', async () => {

@@ -82,7 +82,7 @@ describe('F5: the next rung', () => {
     expect(next([], { ladder: [{ action: 'Human' }] })).toMatchObject({ why: 'there is nothing else on its ladder' });
   });
 
-  it('is not one that was done well and mends nothing', () => {
+  it('is not one that was done well and repairs nothing', () => {
     const ladder: Rung[] = [{ action: 'MigratePods', attempts: 3 }, { action: 'Reboot' }, HUMAN];
     expect(next([{ action: 'MigratePods', at: 0, status: { phase: 'Succeeded' } }], { ladder })).toMatchObject({ action: 'Reboot' });
     expect(next([{ action: 'MigratePods', at: 0 }], { ladder })).toMatchObject({ action: 'MigratePods', attempt: 2 });

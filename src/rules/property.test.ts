@@ -200,7 +200,7 @@ it('the ladder ends: no history makes more attempts than it has', async () => {
   );
 });
 
-it('the check answers anything with paths and mends, and never throws', () => {
+it('the check answers anything with paths and hints, and never throws', () => {
   const words = fc.constantFrom(
     'all',
     'any',
@@ -228,9 +228,9 @@ it('the check answers anything with paths and mends, and never throws', () => {
   })).any;
   fc.assert(
     fc.property(fc.dictionary(words, junk, { maxKeys: 3 }), (when) => {
-      for (const { path, message, mend } of checkRule(ruleObject('r', { when }))) {
+      for (const { path, message, hint } of checkRule(ruleObject('r', { when }))) {
         expect(path).toMatch(/^spec/);
-        expect(message.length * mend.length).toBeGreaterThan(0);
+        expect(message.length * hint.length).toBeGreaterThan(0);
       }
     }),
     { numRuns: 300 },

@@ -60,7 +60,7 @@ export const nodeRemedierStatus = Type.Object({
   observedGeneration: Type.Optional(Type.Integer()),
   acceptedDigest: Type.Optional(Type.String({ description: 'spec.unitDigest that Accepted speaks of' })),
   mistakes: Type.Optional(
-    atomic(Type.Object({ path: Type.String(), message: Type.String(), mend: Type.String() }), {
+    atomic(Type.Object({ path: Type.String(), message: Type.String(), hint: Type.String() }), {
       maxItems: 20,
       description: 'why it is not accepted; such a rule never runs',
     }),

@@ -107,7 +107,7 @@ const isUnread = ({ code }: ClusterFindings): boolean => code === 'FileUnused' |
 
 function findingLines({ clusters, next, ...finding }: ClusterFindings): string[] {
   const where = clusters.length > 1 ? { ...finding, cluster: clusters.join(', ') } : finding;
-  return [findingText(where), ...(next === undefined ? [] : [`  mend: ${next}`])];
+  return [findingText(where), ...(next === undefined ? [] : [`  hint: ${next}`])];
 }
 
 export function reportTest(runs: readonly HistoryRun[], json: boolean, output: Output, isolation: Isolation): number {

@@ -66,7 +66,7 @@ function readHistory(root: string, path: string): History | string[] {
   }
   // Without it every history would pass in which nothing happens.
   if (value !== null && typeof value === 'object' && !('expect' in value))
-    return ['expect: must be set; mend: name the jobs that are made, or [] when the rule must not fire'];
+    return ['expect: must be set; hint: name the jobs that are made, or [] when the rule must not fire'];
   const { history, errors } = parseHistory(value);
   return history ?? errors.map(validationErrorText);
 }

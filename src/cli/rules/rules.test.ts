@@ -18,7 +18,7 @@ fleet.cluster('prod');
 fleet.cluster('test');
 `;
 const HEALS = {
-  name: 'a boot mends it',
+  name: 'a boot repairs it',
   events: [
     { at: 0, conditions: { KernelDeadlock: 'False' } },
     { at: 60, conditions: { KernelDeadlock: 'True' } },
@@ -97,7 +97,7 @@ describe('kubenode rules check', () => {
     TYPES_MS,
   );
 
-  it('names file and line, cluster, object, field and mend of each mistake, once', async () => {
+  it('names file and line, cluster, object, field and hint of each mistake, once', async () => {
     write(
       'rules/hung.ts',
       HUNG_RULE.replace("'False', forSeconds: 300", "'True', forSeconds: 300").replace(
@@ -222,8 +222,8 @@ describe('kubenode rules test', () => {
     write('rules/hung.ts', HUNG_RULE.replace('holdsForSeconds: 30', "holdsForSeconds: cluster.name === 'prod' ? 30 : 60"));
     history('heals', HEALS);
     const text = await test();
-    expect(text).toContain('ok    heals.json (prod): a boot mends it');
-    expect(text).toContain('FAIL  heals.json (test): a boot mends it');
+    expect(text).toContain('ok    heals.json (prod): a boot repairs it');
+    expect(text).toContain('FAIL  heals.json (test): a boot repairs it');
   });
 });
 

@@ -32,7 +32,7 @@ export function jobLines(job: Stored<RemedyOperationJob>, nowMs: number): string
 }
 
 const PROOFS = {
-  Done: 'that it is done; it mends nothing by itself',
+  Done: 'that it is done; it repairs nothing by itself',
   Gone: 'that its provider says the machine is gone',
   Nothing: 'none: a human is asked',
 } as const;

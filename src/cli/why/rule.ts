@@ -11,7 +11,7 @@ export function ruleLines(rule: Stored<NodeRemedier>, jobs: readonly Stored<Reme
   const lines = [
     `rule/${metadata.name}  ${spec.mode ?? 'Shadow'}, ${current ? `Accepted ${accepted?.status ?? 'Unknown'}` : 'not looked at yet'}`,
   ];
-  for (const { path, message, mend } of status?.mistakes ?? []) lines.push(`  ${path}: ${message}`, `    mend: ${mend}`);
+  for (const { path, message, hint } of status?.mistakes ?? []) lines.push(`  ${path}: ${message}`, `    hint: ${hint}`);
   if (accepted?.status === 'False' && (status?.mistakes ?? []).length === 0) lines.push(`  ${accepted.reason}: ${accepted.message}`);
   const { counters } = status ?? {};
   if (counters !== undefined)

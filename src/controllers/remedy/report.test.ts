@@ -67,8 +67,8 @@ describe('what is said of a rule', () => {
   test('one that is not sound says why, within bounds, and counts nothing', () => {
     const one = [validationError('spec.when', 'is wrong', 'write another')];
     expect(ruleStatus({ nowMs: NOW, rule: rule(), mistakes: one, jobs: [] })).toMatchObject({
-      mistakes: [{ path: 'spec.when', message: 'is wrong', mend: 'write another' }],
-      conditions: [{ status: 'False', reason: 'Refused', message: 'spec.when: is wrong; mend: write another' }],
+      mistakes: [{ path: 'spec.when', message: 'is wrong', hint: 'write another' }],
+      conditions: [{ status: 'False', reason: 'Refused', message: 'spec.when: is wrong; hint: write another' }],
     });
     const many = Array.from({ length: 40 }, (_, index) => validationError(`spec.${index}`, 'x'.repeat(100), 'write another'));
     const refused = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: many, jobs: [] });
@@ -77,9 +77,9 @@ describe('what is said of a rule', () => {
     expect(refused.conditions?.[0]?.message.endsWith('…')).toBe(true);
     expect(refused).not.toHaveProperty('counters');
     // As long as it may be.
-    const whole = validationError('p', 'y'.repeat(1024 - 'p: ; mend: m'.length), 'm');
+    const whole = validationError('p', 'y'.repeat(1024 - 'p: ; hint: m'.length), 'm');
     const exact = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [whole], jobs: [] }).conditions?.[0]?.message;
-    expect([exact?.length, exact?.endsWith('; mend: m')]).toEqual([1024, true]);
+    expect([exact?.length, exact?.endsWith('; hint: m')]).toEqual([1024, true]);
   });
 
   test('says which nodes wait for a person, until none does', () => {
@@ -111,8 +111,8 @@ describe('what is said of a rule', () => {
     const refusedFor = (why: string) => ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [validationError('spec', why, 'm')], jobs: [] });
     expect(eventOfRule(undefined, sound)).toEqual({ type: 'Normal', reason: 'RuleAccepted', message: 'the rule runs' });
     expect(eventOfRule(sound, sound)).toBeUndefined();
-    expect(eventOfRule(sound, refusedFor('a'))).toEqual({ type: 'Warning', reason: 'RuleRefused', message: 'spec: a; mend: m' });
-    expect(eventOfRule(refusedFor('a'), refusedFor('b'))).toMatchObject({ message: 'spec: b; mend: m' });
+    expect(eventOfRule(sound, refusedFor('a'))).toEqual({ type: 'Warning', reason: 'RuleRefused', message: 'spec: a; hint: m' });
+    expect(eventOfRule(refusedFor('a'), refusedFor('b'))).toMatchObject({ message: 'spec: b; hint: m' });
     expect(eventOfRule(refusedFor('a'), refusedFor('a'))).toBeUndefined();
     expect(eventOfRule(refusedFor('a'), sound)).toMatchObject({ reason: 'RuleAccepted' });
   });

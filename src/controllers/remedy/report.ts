@@ -44,7 +44,7 @@ export function ruleStatus(view: RuleView): RuleStatus {
   return {
     ...(generation === undefined ? {} : { observedGeneration: generation }),
     ...(rule.spec.unitDigest === undefined ? {} : { acceptedDigest: rule.spec.unitDigest }),
-    ...(accepted ? {} : { mistakes: mistakes.slice(0, MAX_MISTAKES).map(({ path, message, mend }) => ({ path, message, mend })) }),
+    ...(accepted ? {} : { mistakes: mistakes.slice(0, MAX_MISTAKES).map(({ path, message, hint }) => ({ path, message, hint })) }),
     ...(counters === undefined ? {} : { counters }),
     ...(lastJob === undefined ? {} : { lastJob }),
     conditions,

@@ -18,7 +18,7 @@ export type ClusterFinding = ObjectFinding & { about: KubeObject };
 const EXISTING = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease', SYSTEM_NAMESPACE]);
 
 /** Mistakes of repair rules, by name of the rule: the check of `src/rules`, which sync does not import. */
-export type CheckRules = (rules: readonly KubeObject[]) => ReadonlyMap<string, readonly { path: string; message: string; mend: string }[]>;
+export type CheckRules = (rules: readonly KubeObject[]) => ReadonlyMap<string, readonly { path: string; message: string; hint: string }[]>;
 
 /** `where` says where an object was made, for findings about two of them. */
 export function checkCluster(
@@ -185,8 +185,8 @@ function remedies(objects: readonly KubeObject[], checkRules: CheckRules): Clust
     all(MachineComponentSets, objects).flatMap(({ spec }) => (spec.action === 'Remove' ? [] : [spec.componentName])),
   );
   for (const about of rules) {
-    for (const { path, message, mend } of mistakes.get(about.metadata.name) ?? [])
-      findings.push({ about, code: 'RuleInvalid', path, message, next: mend });
+    for (const { path, message, hint } of mistakes.get(about.metadata.name) ?? [])
+      findings.push({ about, code: 'RuleInvalid', path, message, next: hint });
     for (const [index, { action, args }] of about.spec.ladder.entries()) {
       const component = args?.['component'];
       if (action !== 'RestartComponent' || typeof component !== 'string' || installed.has(component)) continue;
