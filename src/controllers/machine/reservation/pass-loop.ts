@@ -2,9 +2,9 @@ import { LEDGER_NAME, type DisruptionLedger } from '../../../api/disruption-ledg
 import type { Machine } from '../../../api/machine.ts';
 import type { Clock } from '../../../api/ports.ts';
 import { keyOf, parseKey } from '../../../api/resource.ts';
-import { perform, type GuardedPort } from '../../../defender/guarded-write.ts';
+import { perform, type GuardedPort, type GuardedWrite } from '../../../defender/guarded-write.ts';
 import type { Verdict } from '../../../defender/request.ts';
-import { reservationOfID, stateOf } from '../../../defender/state.ts';
+import { reservationOfID, stateOf, type LedgerState } from '../../../defender/state.ts';
 import type { Client } from '../../../kube/client.ts';
 import type { ReconcileContext } from '../../../kube/controller.ts';
 import type { QueueResult } from '../../../kube/queue.ts';
@@ -14,6 +14,7 @@ import { freeVanished } from './steps.ts';
 import type { Asking } from './asking.ts';
 import { mayAsk } from '../order/components.ts';
 import type { JobsOf } from '../facts.ts';
+import { createPace, type Pace } from './pace.ts';
 import { closedNow, decidePass, isUnordered, reservationWrite, type CellView, type PassResult } from './pass.ts';
 import { createVerdicts, type Verdicts } from './verdicts.ts';
 
@@ -23,9 +24,6 @@ export const BY_UID = 'machine/uid';
 export const PASS = 'cell';
 /** What is asked, and whether what is reserved may go on, depends on time and on what no event tells (a Lease that grows old, a window that closes). */
 const AGAIN_MS = 2000;
-/** Where thousands wait a pass takes its time, and every event asks for one: one that took long leaves so many times as much to all else. */
-const LONG_MS = 5;
-const REST = 3;
 
 export interface PassOptions {
   epoch: number;
@@ -50,95 +48,115 @@ export interface Pass {
   revokedBy(reservationID: string): Verdict | undefined;
 }
 
-/**
- * Reserves for whoever asks, judges again what is reserved and not ordered, and frees the reservations of machines that are gone. Costs no request while
- * nobody asks, and next to no time while nothing waits for its order either.
- */
-export function createPass({ epoch, stores, asking, clock, newID, jobsOf, view, portOf, wakeMachine }: PassOptions): Pass {
-  const verdicts = createVerdicts();
+/** What a term knows from its passes. */
+interface PassState {
+  readonly verdicts: Verdicts;
   /** Since when each machine asks, by UID, monotonic ms: a new leader knows of no ages, and starts all equal. */
-  const since = new Map<string, number>();
-
-  function askingSince(uid: string): number {
-    const at = since.get(uid) ?? clock.monotonic();
-    since.set(uid, at);
-    return at;
-  }
-
-  let notBeforeMs = -Infinity;
-  function timed<T>(judge: () => T): T {
-    const begun = clock.monotonic();
-    const judged = judge();
-    const tookMs = clock.monotonic() - begun;
-    if (tookMs > LONG_MS) notBeforeMs = clock.monotonic() + REST * tookMs;
-    return judged;
-  }
-
+  readonly askingSince: Map<string, number>;
+  readonly pace: Pace;
   /** By reservation ID; undefined before the first judgement of this term, which `revokedBy` then makes itself. */
-  let revoked: ReadonlyMap<string, Verdict> | undefined;
+  revoked: ReadonlyMap<string, Verdict> | undefined;
+}
 
-  const ledgerState = () => stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
-
+/**
+ * Reserves for the machines that ask, judges again what is reserved and not ordered, and frees the reservations of machines that are gone. Costs no request
+ * while no machine asks, and next to no time while no reservation waits for its order either.
+ */
+export function createPass(options: PassOptions): Pass {
+  const state: PassState = { verdicts: createVerdicts(), askingSince: new Map(), pace: createPace(options.clock), revoked: undefined };
   return {
-    verdicts,
-    async run({ client, log }) {
-      if (clock.monotonic() < notBeforeMs) return { requeueAfterMs: notBeforeMs - clock.monotonic() };
-      const state = ledgerState();
-      const reserved = new Set(state.reservations.map((reservation) => reservation.machineUID));
-      const asks = asking.machines().some((machine) => !reserved.has(machine.metadata.uid) && mayAsk(machine, jobsOf));
-      const waits = state.reservations.some((reservation) => isUnordered(reservation, stores.machines.get(parseKey(reservation.machine))));
-      const port = portOf(client);
-      const reserving = reservationWrite(
-        epoch,
-        () => view(askingSince),
-        newID,
-        (result) => {
-          const waiting = new Set(result.verdicts.keys());
-          for (const uid of since.keys()) if (!waiting.has(uid)) since.delete(uid);
-          for (const reservation of result.reservations)
-            log.info({ reservation: reservation.id, machine: reservation.machine, class: reservation.class }, 'reserves');
-          tell(result);
-        },
-      );
-      if (asks) await perform({ ...reserving, judge: (seen) => timed(() => reserving.judge(seen)) }, port);
-      else timed(() => tell(waits ? decidePass(view(askingSince), state, newID) : NOTHING));
-      for (const reservation of state.reservations) {
-        // By the store; whether it is gone is looked at live.
-        if (stores.machines.get(parseKey(reservation.machine))?.metadata.uid === reservation.machineUID) continue;
-        const freed = await perform(freeVanished(reservation, epoch), port);
-        if (freed.done) log.info({ reservation: reservation.id, machine: reservation.machine }, 'released: the machine is gone');
-      }
-      return asks || waits ? { requeueAfterMs: AGAIN_MS } : undefined;
-    },
-    revokedBy(reservationID) {
-      const state = ledgerState();
-      const reservation = reservationOfID(state, reservationID);
-      const machine = reservation === undefined ? undefined : stores.machines.get(parseKey(reservation.machine));
-      if (reservation === undefined || machine === undefined || !isUnordered(reservation, machine)) return undefined;
-      const seen = view(askingSince);
-      // A term that has just begun orders nothing that it has not looked at itself.
-      revoked ??= decidePass(seen, state, newID).revoked();
-      return revoked?.get(reservationID) ?? closedNow(reservation, machine, seen.nodeNamed(machine.metadata.name), seen);
-    },
+    verdicts: state.verdicts,
+    run: (context) => runPass(options, state, context),
+    revokedBy: (reservationID) => revokedBy(options, state, reservationID),
   };
+}
 
-  function tell(said: PassResult): void {
-    const news = verdicts.replace(said.verdicts);
-    // Stores that must not be judged by take nothing back, and give nothing back either.
-    const before = revoked;
-    const found = said.revoked();
-    revoked = found ?? revoked;
-    const reservations = [...(found?.keys() ?? [])].filter((id) => before?.has(id) !== true);
-    for (const uid of news) {
-      // The ledger's event wakes whoever was granted something.
-      if (said.verdicts.get(uid)?.allowed === true) continue;
-      for (const { metadata } of stores.machines.byIndex(BY_UID, uid)) wakeMachine(keyOf(metadata));
-    }
-    const state = reservations.length === 0 ? undefined : ledgerState();
-    for (const id of reservations) {
-      const reservation = state === undefined ? undefined : reservationOfID(state, id);
-      if (reservation !== undefined) wakeMachine(reservation.machine);
-    }
+const ledgerOf = ({ stores }: PassOptions): LedgerState => stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
+
+function cellOf({ view, clock }: PassOptions, { askingSince }: PassState): CellView {
+  return view((uid) => {
+    const at = askingSince.get(uid) ?? clock.monotonic();
+    askingSince.set(uid, at);
+    return at;
+  });
+}
+
+async function runPass(options: PassOptions, state: PassState, context: ReconcileContext): Promise<QueueResult | void> {
+  const { stores, asking, newID, jobsOf, portOf } = options;
+  const { pace } = state;
+  const restMs = pace.restMs();
+  if (restMs > 0) return { requeueAfterMs: restMs };
+  const ledger = ledgerOf(options);
+  const reserved = new Set(ledger.reservations.map((reservation) => reservation.machineUID));
+  const asks = asking.machines().some((machine) => !reserved.has(machine.metadata.uid) && mayAsk(machine, jobsOf));
+  const waits = ledger.reservations.some((reservation) => isUnordered(reservation, stores.machines.get(parseKey(reservation.machine))));
+  const port = portOf(context.client);
+  if (asks) await perform(reserving(options, state, context), port);
+  else pace.timed(() => publish(options, state, waits ? decidePass(cellOf(options, state), ledger, newID) : NOTHING));
+  await freeGone(options, ledger, port, context);
+  return asks || waits ? { requeueAfterMs: AGAIN_MS } : undefined;
+}
+
+function reserving(options: PassOptions, state: PassState, { log }: ReconcileContext): GuardedWrite {
+  const { epoch, newID } = options;
+  const write = reservationWrite(
+    epoch,
+    () => cellOf(options, state),
+    newID,
+    (result) => {
+      for (const uid of state.askingSince.keys()) if (!result.verdicts.has(uid)) state.askingSince.delete(uid);
+      for (const reservation of result.reservations)
+        log.info({ reservation: reservation.id, machine: reservation.machine, class: reservation.class }, 'reserves');
+      publish(options, state, result);
+    },
+  );
+  return { ...write, judge: (seen) => state.pace.timed(() => write.judge(seen)) };
+}
+
+/** Frees reservations whose machine the store does not have. The write itself reads live whether it is gone. */
+async function freeGone(
+  { stores, epoch }: PassOptions,
+  { reservations }: LedgerState,
+  port: GuardedPort<Effect>,
+  { log }: ReconcileContext,
+): Promise<void> {
+  for (const reservation of reservations) {
+    if (stores.machines.get(parseKey(reservation.machine))?.metadata.uid === reservation.machineUID) continue;
+    const freed = await perform(freeVanished(reservation, epoch), port);
+    if (freed.done) log.info({ reservation: reservation.id, machine: reservation.machine }, 'released: the machine is gone');
+  }
+}
+
+function revokedBy(options: PassOptions, state: PassState, reservationID: string): Verdict | undefined {
+  const ledger = ledgerOf(options);
+  const reservation = reservationOfID(ledger, reservationID);
+  const machine = reservation === undefined ? undefined : options.stores.machines.get(parseKey(reservation.machine));
+  if (reservation === undefined || machine === undefined || !isUnordered(reservation, machine)) return undefined;
+  const cell = cellOf(options, state);
+  // A term that has just begun orders nothing that it has not judged itself.
+  state.revoked ??= decidePass(cell, ledger, options.newID).revoked();
+  return state.revoked?.get(reservationID) ?? closedNow(reservation, machine, cell.nodeNamed(machine.metadata.name), cell);
+}
+
+/** Keeps what a pass found, and wakes the machines for which it is news. */
+function publish(options: PassOptions, state: PassState, result: PassResult): void {
+  const { stores, wakeMachine } = options;
+  const news = state.verdicts.replace(result.verdicts);
+  const before = state.revoked;
+  const found = result.revoked();
+  // Stale stores take no reservation back, and allow none again that was taken back.
+  state.revoked = found ?? before;
+  for (const uid of news) {
+    // The ledger's event wakes each machine that was granted its request.
+    if (result.verdicts.get(uid)?.allowed === true) continue;
+    for (const { metadata } of stores.machines.byIndex(BY_UID, uid)) wakeMachine(keyOf(metadata));
+  }
+  const reservations = [...(found?.keys() ?? [])].filter((id) => before?.has(id) !== true);
+  if (reservations.length === 0) return;
+  const ledger = ledgerOf(options);
+  for (const id of reservations) {
+    const reservation = reservationOfID(ledger, id);
+    if (reservation !== undefined) wakeMachine(reservation.machine);
   }
 }
 
