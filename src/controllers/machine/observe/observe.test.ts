@@ -44,7 +44,7 @@ async function world(silent?: string) {
     jobs: cache.store(RemedyOperationJobs),
   };
   const liveness = trackLiveness(stores.leases, clock);
-  const observer = createObserver(client, stores, new Map(), liveness, clock, 1);
+  const observer = createObserver({ client, stores, providers: new Map(), liveness, clock, epoch: 1 });
   const marks = createReleaseMarks();
   ends.push(() => (observer.stop(), liveness.stop(), ended.abort(new Error('over')), cache.done()));
   return {

@@ -1,49 +1,33 @@
-import type { Lease, Node } from '../../../api/builtin.ts';
 import type { DefenderPolicy } from '../../../api/defender-policy.ts';
-import { LEDGER_NAME, type DisruptionLedger, type LedgerReservation } from '../../../api/disruption-ledger.ts';
+import { LEDGER_NAME } from '../../../api/disruption-ledger.ts';
 import type { Freeze } from '../../../api/freeze.ts';
 import type { Machine } from '../../../api/machine.ts';
-import type { MachineComponentSet } from '../../../api/machine-component-set.ts';
 import type { Clock } from '../../../api/ports.ts';
 import type { InfraProvider } from '../../../api/provider.ts';
-import { isFinished, type RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
+import { isFinished } from '../../../api/remedy-operation-job.ts';
 import { parseKey } from '../../../api/resource.ts';
 import type { Stored } from '../../../api/wire.ts';
 import type { Client } from '../../../kube/client.ts';
 import { agentLease, type Liveness } from '../../../kube/liveness.ts';
-import type { Reflector } from '../../../kube/reflector.ts';
 import type { ReleaseMarks } from '../../../defender/evidence.ts';
 import type { Verdict } from '../../../defender/request.ts';
-import { reservationOfMachine, stateOf } from '../../../defender/state.ts';
-import { isStale } from '../../shared/stale-store.ts';
+import { reservationOfMachine, stateOf, type LedgerState } from '../../../defender/state.ts';
 import { findAsking, type Asking } from '../reservation/asking.ts';
-import { keepAvailability, machinesNamed } from './cell-availability.ts';
-import { cellSets } from './cell-sets.ts';
-import { isDeleting, type AskFacts, type JobsOf } from '../facts.ts';
+import { keepAvailability, machinesNamed, type CellAvailability } from './cell-availability.ts';
+import { cellSets, type CellSets } from './cell-sets.ts';
+import type { AskFacts, JobsOf } from '../facts.ts';
 import { claimOf } from './claim.ts';
-import { isDraining, isOnItsProvider } from '../decide.ts';
-import type { InstanceView, MachineView, NotOnNode } from '../view.ts';
-import { instanceOf } from '../provision/instance.ts';
+import { isDraining } from '../decide.ts';
+import type { MachineView, NotOnNode } from '../view.ts';
+import { createInstances, type Instances } from './instances.ts';
 import { requestOf } from '../../identity/provision.ts';
-import { watchKubelets } from './kubelets.ts';
+import { watchKubelets, type Kubelets } from './kubelets.ts';
 import { mayTakePods, planNode } from '../node-sync/node-sync.ts';
 import { drainedPods } from '../drain/pods.ts';
 import { remade } from './remade.ts';
+import { whyStale } from './stale.ts';
+import type { Stores } from '../stores.ts';
 import type { CellView } from '../reservation/pass.ts';
-
-export interface Stores {
-  machines: Reflector<Machine>;
-  nodes: Reflector<Node>;
-  leases: Reflector<Lease>;
-  sets: Reflector<MachineComponentSet>;
-  policies: Reflector<DefenderPolicy>;
-  freezes: Reflector<Freeze>;
-  ledgers: Reflector<DisruptionLedger>;
-  jobs: Reflector<RemedyOperationJob>;
-}
-
-/** How old the provider's word on a machine that runs may be; it is asked again at once about any other. */
-const INSTANCE_MS = 60_000;
 
 /** What of a machine only this process knows. */
 export interface OwnKnowledge {
@@ -70,122 +54,126 @@ export interface Observer {
 
 const OPEN_JOBS = 'job/open-of-machine';
 
-export function createObserver(
-  client: Client,
-  stores: Stores,
-  providers: ReadonlyMap<string, InfraProvider>,
-  liveness: Liveness,
-  clock: Clock,
-  epoch: number,
-): Observer {
-  const nowMs = (): number => clock.now();
+export interface ObserverOptions {
+  client: Client;
+  stores: Stores;
+  /** By name. */
+  providers: ReadonlyMap<string, InfraProvider>;
+  liveness: Liveness;
+  clock: Clock;
+  epoch: number;
+}
+
+/** What observations are made from: the stores, and what this process derives from them event by event. */
+interface Sources extends ObserverOptions {
+  jobsOf: JobsOf;
+  asking: Asking;
+  sets: () => CellSets;
+  freezes: () => readonly Stored<Freeze>[];
+  policies: () => readonly Stored<DefenderPolicy>[];
+  kubelets: Kubelets;
+  instances: Instances;
+  availabilityIndex: CellAvailability;
+}
+
+export function createObserver(options: ObserverOptions): Observer {
+  const { stores, liveness, clock } = options;
   // Finished jobs are the record of a month: they are left out, so that asking costs nothing by their number.
   stores.jobs.addIndex(OPEN_JOBS, (job) => (isFinished(job) ? [] : [job.spec.machine.uid]));
   const jobsOf: JobsOf = (machineUID) => stores.jobs.byIndex(OPEN_JOBS, machineUID);
-  const canPowerCycle = ({ spec }: Machine): boolean => providers.get(spec.provider?.name ?? '')?.reboot !== undefined;
-  const instances = new Map<string, { view: InstanceView; at: number }>();
-  const stopForgetting = stores.machines.subscribe((event) => {
-    if (event.type === 'deleted') instances.delete(event.object.metadata.uid);
-  });
+  const instances = createInstances(stores.machines, clock);
   const asking = findAsking(stores);
   const sets = remade(stores.sets, cellSets);
-  const freezes = remade(stores.freezes, (all) => all);
-  const policies = remade(stores.policies, (all) => all);
   const kubelets = watchKubelets(stores.leases, liveness, clock);
-  const availabilityIndex = keepAvailability({ stores, kubelets, sets });
+  const sources: Sources = {
+    ...options,
+    jobsOf,
+    asking,
+    sets,
+    freezes: remade(stores.freezes, (all) => all),
+    policies: remade(stores.policies, (all) => all),
+    kubelets,
+    instances,
+    availabilityIndex: keepAvailability({ stores, kubelets, sets }),
+  };
+  return {
+    machine: (machine, provider, own, signal) => observeMachine(sources, machine, provider, own, signal),
+    jobsOf,
+    asking,
+    machinesNamed: machinesNamed(stores.machines),
+    epoch: () => ledgerOf(stores).epoch,
+    cell: (askingSince, marks) => observeCell(sources, askingSince, marks),
+    stop() {
+      instances.stop();
+      sources.availabilityIndex.stop();
+      kubelets.stop();
+    },
+  };
+}
 
-  async function instanceNow(
-    machine: Stored<Machine>,
-    reservation: LedgerReservation | undefined,
-    provider: InfraProvider | undefined,
-    signal: AbortSignal,
-  ): Promise<InstanceView> {
-    const { uid } = machine.metadata;
-    const known = instances.get(uid);
-    const settled =
-      !isOnItsProvider({ machine, reservation }) &&
-      machine.status?.phase === 'Running' &&
-      !isDeleting(machine) &&
-      known?.view.state === 'Present';
-    if (settled && clock.monotonic() - known.at < INSTANCE_MS) return known.view;
-    const view = await instanceOf(machine, provider, signal);
-    instances.set(uid, { view, at: clock.monotonic() });
-    return view;
-  }
+const ledgerOf = (stores: Stores): LedgerState => stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
 
-  const ledgerState = () => stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
-  const agentAnswers = (machine: Machine): boolean => liveness.isAlive(agentLease(machine));
-  const facts = (): Omit<AskFacts, 'agentAnswers'> => ({
-    nowMs: nowMs(),
+function factsOf({ clock, epoch, sets, freezes, policies, jobsOf, providers }: Sources): Omit<AskFacts, 'agentAnswers'> {
+  return {
+    nowMs: clock.now(),
     epoch,
     sets: sets().facts,
     freezes: freezes(),
     policies: policies(),
     jobsOf,
-    canPowerCycle,
-  });
+    canPowerCycle: ({ spec }) => providers.get(spec.provider?.name ?? '')?.reboot !== undefined,
+  };
+}
 
-  function staleness(marks: ReleaseMarks): string | undefined {
-    for (const store of Object.values(stores)) {
-      if (!store.synced) return `${store.resource.plural} are not listed yet`;
-      if (!isStale(store)) continue;
-      // Where a server sends no bookmarks silence proves nothing; a list does.
-      if (store.state.phase === 'watching') store.relist();
-      return `nothing was heard of ${store.resource.plural} for ${Math.round(store.quietMs() / 1000)} s`;
-    }
-    return marks.allPassed() ? undefined : 'a release is not seen in the stores yet';
-  }
+async function observeMachine(
+  sources: Sources,
+  machine: Stored<Machine>,
+  provider: InfraProvider | undefined,
+  own: OwnKnowledge,
+  signal: AbortSignal,
+): Promise<MachineView> {
+  const { client, stores, kubelets, liveness, clock } = sources;
+  const ledger = ledgerOf(stores);
+  const reservation = reservationOfMachine(ledger, machine.metadata.uid);
+  const instance = await sources.instances.of(machine, reservation, provider, signal);
+  const providerID = machine.status?.providerID ?? (instance.state === 'Present' ? instance.instance.providerID : undefined);
+  const claim = claimOf(machine, providerID, stores.nodes.get({ name: machine.metadata.name }));
+  const kubeletAnswers = kubelets.answers(machine.metadata.name);
+  const view: MachineView = {
+    nowMs: clock.now(),
+    machine,
+    reservation,
+    claim,
+    providerID,
+    instanceID: machine.status?.providerID ?? provider?.providerIDOf(requestOf(machine)) ?? '',
+    instance,
+    kubeletAnswers,
+    facts: { ...factsOf(sources), agentAnswers: liveness.isAlive(agentLease(machine)) },
+    pods: undefined,
+    nodeDrift: false,
+    notOnNode: [],
+    revoked: reservation === undefined ? undefined : own.revokedBy(reservation.id),
+    hours: ledger.hours ?? [],
+    canStop: provider?.stop !== undefined,
+    powerCycled: reservation !== undefined && own.cycled.has(reservation.id),
+  };
+  return withPlan(isDraining(view) ? { ...view, pods: await drainedPods(client, machine.metadata.name, signal) } : view);
+}
 
+function observeCell(sources: Sources, askingSince: (uid: string) => number, marks: ReleaseMarks): CellView {
+  const { stores, asking, availabilityIndex, liveness } = sources;
   return {
-    async machine(machine, provider, own, signal) {
-      const ledger = ledgerState();
-      const reservation = reservationOfMachine(ledger, machine.metadata.uid);
-      const instance = await instanceNow(machine, reservation, provider, signal);
-      const providerID = machine.status?.providerID ?? (instance.state === 'Present' ? instance.instance.providerID : undefined);
-      const claim = claimOf(machine, providerID, stores.nodes.get({ name: machine.metadata.name }));
-      const answers = kubelets.answers(machine.metadata.name);
-      const view: MachineView = {
-        nowMs: nowMs(),
-        machine,
-        reservation,
-        claim,
-        providerID,
-        instanceID: machine.status?.providerID ?? provider?.providerIDOf(requestOf(machine)) ?? '',
-        instance,
-        kubeletAnswers: answers,
-        facts: { ...facts(), agentAnswers: agentAnswers(machine) },
-        pods: undefined,
-        nodeDrift: false,
-        notOnNode: [],
-        revoked: reservation === undefined ? undefined : own.revokedBy(reservation.id),
-        hours: ledger.hours ?? [],
-        canStop: provider?.stop !== undefined,
-        powerCycled: reservation !== undefined && own.cycled.has(reservation.id),
-      };
-      return withPlan(isDraining(view) ? { ...view, pods: await drainedPods(client, machine.metadata.name, signal) } : view);
+    facts: factsOf(sources),
+    asking: () => asking.machines(),
+    machineOf(reservation) {
+      const machine = stores.machines.get(parseKey(reservation.machine));
+      return machine?.metadata.uid === reservation.machineUID ? machine : undefined;
     },
-    jobsOf,
-    asking,
-    machinesNamed: machinesNamed(stores.machines),
-    epoch: () => ledgerState().epoch,
-    cell: (askingSince, marks) => ({
-      facts: facts(),
-      asking: () => asking.machines(),
-      machineOf(reservation) {
-        const machine = stores.machines.get(parseKey(reservation.machine));
-        return machine?.metadata.uid === reservation.machineUID ? machine : undefined;
-      },
-      availabilityIndex: () => availabilityIndex.current(),
-      nodeNamed: (name) => stores.nodes.get({ name }),
-      agentAnswers,
-      askingSince,
-      stale: staleness(marks),
-    }),
-    stop() {
-      stopForgetting();
-      availabilityIndex.stop();
-      kubelets.stop();
-    },
+    availabilityIndex: () => availabilityIndex.current(),
+    nodeNamed: (name) => stores.nodes.get({ name }),
+    agentAnswers: (machine) => liveness.isAlive(agentLease(machine)),
+    askingSince,
+    stale: whyStale(stores, marks),
   };
 }
 

@@ -1,0 +1,15 @@
+import type { ReleaseMarks } from '../../../defender/evidence.ts';
+import { isStale } from '../../shared/stale-store.ts';
+import type { Stores } from '../stores.ts';
+
+/** Why nothing may be judged from these stores; undefined when they are current. Lists a stale store again where that may help. */
+export function whyStale(stores: Stores, marks: ReleaseMarks): string | undefined {
+  for (const store of Object.values(stores)) {
+    if (!store.synced) return `${store.resource.plural} are not listed yet`;
+    if (!isStale(store)) continue;
+    // Some servers send no bookmarks. Then a quiet watch proves nothing, and a list does.
+    if (store.state.phase === 'watching') store.relist();
+    return `nothing was heard of ${store.resource.plural} for ${Math.round(store.quietMs() / 1000)} s`;
+  }
+  return marks.allPassed() ? undefined : 'a release is not seen in the stores yet';
+}
