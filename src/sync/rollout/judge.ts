@@ -61,7 +61,14 @@ function isOutdated({ now }: World, { metadata }: Rollout, { live, target }: Pla
   return !(Date.parse(metadata.creationTimestamp ?? '') >= writtenAt + ERROR_MS);
 }
 
-function judgeRemoval(world: World, place: Place, { isCluster, stored, record, blocked, live }: Known, waits: string | undefined): Place {
+function judgeRemoval(
+  world: World,
+  place: Place,
+  { isCluster, stored, record, isForeign, blocked, live }: Known,
+  waits: string | undefined,
+): Place {
+  if (isForeign && record !== undefined && isCluster)
+    return { ...place, moved: false, phase: 'Verified', blocked: false, message: undefined, soaksFrom: takenOverAt(record, world.now) };
   // Of a Cluster that is not there nothing is known; its records went with it.
   const gone = isCluster && (record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0));
   const emptying = live.state === 'Present' && place.begun && blocked === undefined ? live.emptying : undefined;
@@ -78,6 +85,12 @@ function judgeRemoval(world: World, place: Place, { isCluster, stored, record, b
       message: 'somebody deleted it in its cell and made another one of its name: delete that one there',
     };
   return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
+}
+
+/** Since when the unit is another fleet's, ms: by then this fleet's was gone. A time to come is of a wrong clock, and so is none. */
+function takenOverAt({ appliedAt, writtenAt }: UnitStatus, now: number): number {
+  const at = Date.parse(appliedAt ?? writtenAt ?? '');
+  return at <= now ? at : now;
 }
 
 function judgeTarget(rollout: Rollout, place: Place, known: Known, target: string, waits: string | undefined): Place {

@@ -962,6 +962,19 @@ describe('a stage', () => {
     expect(unitOf(worldOf([rolloutOf(1, { a: undefined })], { a: on }))?.clusters?.[0]?.phase).toBe(phase);
   });
 
+  it('E9: what is removed is complete where another fleet has put it since, and soaks from then', () => {
+    const record = { ...proved('A', 60), fleet: 'other' };
+    const world = worldOf([rolloutOf(1, { a: undefined, b: undefined })], { a: { record, blocked: 'no answer' }, b: { record } });
+    expect(stepsOf(world)).toEqual([]);
+    expect(unitOf(world)).toMatchObject({ phase: 'Done', clusters: [{ phase: 'Verified' }, { phase: 'Verified' }] });
+    const soaking = worldOf([rolloutOf(1, { a: undefined, b: undefined }, { soakSeconds: 100 })], {
+      a: { record: { ...record, appliedAt: ago(60) } },
+      b: { record: proved('A', 600) },
+    });
+    expect(stepsOf(soaking)).toEqual([]);
+    expect(unitOf(soaking)).toMatchObject({ phase: 'Soaking', soakUntil: ago(-40) });
+  });
+
   it('what is removed: of a cluster without a Cluster nothing is known to be gone', () => {
     expect(unitOf(worldOf([rolloutOf(1, { a: undefined })], {}))?.clusters?.[0]).toMatchObject({
       phase: 'Blocked',
