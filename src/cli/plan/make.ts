@@ -1,6 +1,5 @@
 /** Makes a plan: what would become of a commit, or of the files of a folder, on a hub as it is, or as a snapshot has it. Nothing is written. */
 import * as fs from 'node:fs';
-import * as git from 'isomorphic-git';
 import { CodedError, isCoded } from '../../api/errors.ts';
 import type { Fleet } from '../../api/fleet.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
@@ -16,12 +15,13 @@ import { plan } from '../../sync/plan.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { readFleet } from '../rules/working-tree.ts';
 import { forecast, type Forecast } from './forecast.ts';
+import { historyWarning, resolveRevision } from './history.ts';
 import type { Snapshot } from './snapshot.ts';
 
 export interface PlanRequest {
   /** Absolute path of the repository. */
   folder: string;
-  /** Commit, branch or tag; undefined: the files in the folder as they are. */
+  /** Commit, branch or tag, with `~` or `^` behind it; undefined: the files in the folder as they are. */
   revision: string | undefined;
   /** Name of the Fleet; undefined: the only one. */
   fleet: string | undefined;
@@ -43,7 +43,7 @@ export interface Made {
 export async function makePlan(request: PlanRequest, snapshot: Snapshot, renderer: Renderer, signal: AbortSignal): Promise<Made> {
   const fleet = fleetOf(snapshot, request.fleet);
   const source = openSource({ kind: 'local', path: request.folder }, { fs, fetch, clock: systemClock() });
-  const commit = request.revision === undefined ? undefined : await resolve(request.folder, request.revision);
+  const commit = request.revision === undefined ? undefined : await resolveRevision(request.folder, request.revision);
   const view = viewOf(fleet, snapshot.rollouts, snapshot.clusters);
   const warnings: string[] = [];
   const render = rendersOf(source, fleet, renderer, signal);
@@ -55,7 +55,7 @@ export async function makePlan(request: PlanRequest, snapshot: Snapshot, rendere
       contentBefore(view, rendersOf(source, fleet, { ...renderer, once: true }, signal)),
     ]);
     isolation = rendered.isolation;
-    if (commit !== undefined) await judgeHistory(request.folder, fleet, commit, warnings);
+    if (commit !== undefined) warnings.push(...(await judgeHistory(request.folder, fleet, commit, signal)));
     warnings.push(...missing);
     return { ...made, isolation, result: { state: 'Planned', forecast: await planned(view, commit, rendered, before, render) } };
   } catch (error) {
@@ -75,19 +75,6 @@ function fleetOf({ fleets }: Snapshot, name: string | undefined): Stored<Fleet> 
       next: 'kubenode plan --fleet NAME',
     },
   );
-}
-
-async function resolve(folder: string, revision: string): Promise<string> {
-  try {
-    const dir = await git.findRoot({ fs, filepath: folder });
-    if (/^[0-9a-f]{4,40}$/.test(revision)) return await git.expandOid({ fs, dir, oid: revision });
-    return await git.resolveRef({ fs, dir, ref: revision });
-  } catch (cause) {
-    throw new CodedError('NoSuchRevision', `the repository in ${folder} has no commit, branch or tag "${revision}"`, {
-      cause,
-      next: 'git fetch, or name one that git log shows',
-    });
-  }
 }
 
 async function renderFolder(folder: string, { spec }: Fleet, renderer: Renderer, signal: AbortSignal): Promise<RenderedCommit> {
@@ -112,23 +99,10 @@ function rendersOf(source: GitSource, { spec }: Fleet, renderer: Renderer, signa
 }
 
 /** The hub refuses a head that does not descend from what it accepted (docs/protocols.md#e7). */
-async function judgeHistory(folder: string, fleet: Fleet, head: string, warnings: string[]): Promise<void> {
-  const accepted = fleet.status?.commit;
-  if (accepted === undefined || accepted === head || fleet.spec.acceptRewrittenHead === head) return;
-  const dir = await git.findRoot({ fs, filepath: folder });
-  try {
-    if (await git.isDescendent({ fs, dir, oid: head, ancestor: accepted, depth: -1 })) return;
-    if (await git.isDescendent({ fs, dir, oid: accepted, ancestor: head, depth: -1 }))
-      warnings.push(`${head.slice(0, 10)} is older than what the hub accepted: this is what going back to it by \`git revert\` would do`);
-    else
-      warnings.push(
-        `${head.slice(0, 10)} does not contain the commit that the hub accepted, ${accepted.slice(0, 10)}: what came with that shows here as taken back. Merge or rebase first`,
-      );
-  } catch {
-    warnings.push(
-      `the commit that the hub accepted, ${accepted.slice(0, 10)}, is not in this clone, so whether ${head.slice(0, 10)} descends from it is not known: git fetch --unshallow`,
-    );
-  }
+async function judgeHistory(folder: string, { spec, status }: Fleet, head: string, signal: AbortSignal): Promise<string[]> {
+  if (status?.commit === undefined || spec.acceptRewrittenHead === head) return [];
+  const warning = await historyWarning(folder, head, status.commit, signal);
+  return warning === undefined ? [] : [warning];
 }
 
 type Before = (digest: string) => readonly KubeObject[] | undefined;
