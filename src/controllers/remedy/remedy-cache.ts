@@ -4,36 +4,37 @@
  *
  * All it knows is derived from objects and can be derived again by whoever starts next.
  */
-import { Leases, Nodes, type Lease, type Node } from '../../api/builtin.ts';
-import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerReservation } from '../../api/disruption-ledger.ts';
-import { Machines, type Machine } from '../../api/machine.ts';
-import { KUBELET_LEASES } from '../../api/names.ts';
-import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
+import type { Node } from '../../api/builtin.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
+import type { Machine } from '../../api/machine.ts';
 import type { Clock } from '../../api/ports.ts';
-import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
+import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { keyOf, type ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
-import { agentLease, kubeletLease, trackLiveness } from '../../kube/liveness.ts';
-import type { Reflector } from '../../kube/reflector.ts';
-import { noteRenewal } from '../../kube/renewal.ts';
-import { ownerUID } from '../../rules/job.ts';
+import { agentLease, kubeletLease, trackLiveness, type Liveness } from '../../kube/liveness.ts';
+import type { StoreEvent } from '../../kube/reflector.ts';
 import { observeHeartbeats, type Heartbeats } from '../../rules/heartbeats.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type Snapshot } from '../../rules/snapshot.ts';
 import { isStale } from '../shared/stale-store.ts';
-import { createHolds } from './hold.ts';
+import { gatherGroupChanges, type GroupChanges } from './group-changes.ts';
+import { createHolds, type Holds } from './hold.ts';
+import { createListeners, type Listeners } from './listeners.ts';
+import {
+  jobOfUID,
+  jobsOf,
+  jobsOfSet,
+  machinesOfLease,
+  machinesOfNode,
+  machinesOfUID,
+  openRemedyStores,
+  type RemedyStores,
+} from './remedy-stores.ts';
+import { watchReservations, type Reservations } from './reservations.ts';
 import { EMPTY_BOOK, openRulebook, type Rulebook } from './rulebook.ts';
 import { steadyNow } from './steady-clock.ts';
-
-export interface RemedyStores {
-  machines: Reflector<Machine>;
-  nodes: Reflector<Node>;
-  leases: Reflector<Lease>;
-  ledgers: Reflector<DisruptionLedger>;
-  rules: Reflector<NodeRemedier>;
-  jobs: Reflector<RemedyOperationJob>;
-}
+import { createSuperseded, type Superseded } from './superseded.ts';
 
 export interface RemedyCache {
   readonly stores: RemedyStores;
@@ -75,197 +76,163 @@ export interface RemedyCacheOptions {
   signal: AbortSignal;
 }
 
-/** Counts of peers are told this often at most; a look that needs them reads them as they are. */
-const GATHER_MS = 100;
-
-const BY_NODE = 'remedy/node';
-const byNode = (machine: Stored<Machine>): string[] => (machine.status?.nodeRef === undefined ? [] : [machine.status.nodeRef.name]);
-const BY_AGENT = 'remedy/agent';
-const byAgent = (machine: Stored<Machine>): string[] => [keyOf(agentLease(machine))];
-const BY_UID = 'remedy/uid';
-const byUID = ({ metadata }: { metadata: { uid: string } }): string[] => [metadata.uid];
-const BY_MACHINE = 'remedy/machine';
-const byMachine = (job: Stored<RemedyOperationJob>): string[] => [job.spec.machine.uid];
-const BY_SET = 'remedy/set';
-const bySet = ({ spec }: Stored<RemedyOperationJob>): string[] => (spec.machineSet === undefined ? [] : [spec.machineSet]);
-
-interface Reservations {
-  ledger: Stored<DisruptionLedger> | undefined;
-  byMachine: ReadonlyMap<string, LedgerReservation>;
-  byRequester: ReadonlyMap<string, LedgerReservation>;
-}
-
-function reservationsOf(ledger: Stored<DisruptionLedger> | undefined): Reservations {
-  const reservations = ledger?.status?.reservations ?? [];
-  return {
-    ledger,
-    byMachine: new Map(reservations.map((reservation) => [reservation.machineUID, reservation])),
-    byRequester: new Map(reservations.map((reservation) => [reservation.requesterUID, reservation])),
-  };
-}
-
-/** Resolves when every store is synced and everybody is counted: a rule about peers must not be asked before. */
+/** Resolves when every store is synced and every machine is counted: a rule about peers must not be evaluated before. */
 export async function openRemedyCache({ cache, clock, signal }: RemedyCacheOptions): Promise<RemedyCache> {
-  const stores: RemedyStores = {
-    machines: cache.store(Machines, { indexes: { [BY_NODE]: byNode, [BY_AGENT]: byAgent, [BY_UID]: byUID } }),
-    nodes: cache.store(Nodes),
-    leases: cache.store(Leases, { project: noteRenewal }),
-    ledgers: cache.store(DisruptionLedgers),
-    rules: cache.store(NodeRemediers),
-    jobs: cache.store(RemedyOperationJobs, { indexes: { [BY_MACHINE]: byMachine, [BY_UID]: byUID, [BY_SET]: bySet } }),
-  };
-  await Promise.all(Object.values(stores).map((store) => store.whenSynced(signal)));
-  return seeing(stores, clock);
+  return cacheOf(await openRemedyStores(cache, signal), clock);
 }
 
-function seeing(stores: RemedyStores, clock: Clock): RemedyCache {
-  const now = steadyNow(clock);
-  const heartbeats = new Map<string, Heartbeats>();
-  const holds = createHolds();
-  const peers = new PeerIndex();
-  const listeners = {
-    machine: new Set<(key: string) => void>(),
-    groups: new Set<(groups: ReadonlySet<string>) => void>(),
-    rulebook: new Set<(before: Rulebook, after: Rulebook) => void>(),
-    job: new Set<(job: Stored<RemedyOperationJob>) => void>(),
+/** What is derived from the stores, event by event. */
+interface Derived {
+  readonly stores: RemedyStores;
+  readonly clock: Clock;
+  readonly now: () => number;
+  readonly liveness: Liveness;
+  /** By the name of the Node. */
+  readonly heartbeats: Map<string, Heartbeats>;
+  readonly holds: Holds;
+  readonly peers: PeerIndex;
+  readonly reservations: Reservations;
+  readonly superseded: Superseded;
+  readonly groupChanges: GroupChanges;
+  readonly machineListeners: Listeners<[key: string]>;
+  readonly rulebookListeners: Listeners<[before: Rulebook, after: Rulebook]>;
+  book: Rulebook;
+}
+
+function cacheOf(stores: RemedyStores, clock: Clock): RemedyCache {
+  const groupListeners = createListeners<[groups: ReadonlySet<string>]>();
+  const jobListeners = createListeners<[job: Stored<RemedyOperationJob>]>();
+  const derived: Derived = {
+    stores,
+    clock,
+    now: steadyNow(clock),
+    liveness: trackLiveness(stores.leases, clock),
+    heartbeats: new Map(),
+    holds: createHolds(),
+    peers: new PeerIndex(),
+    reservations: watchReservations(stores.ledgers, (machineUID) => {
+      for (const machine of machinesOfUID(stores, machineUID)) countAndNotify(derived, machine);
+    }),
+    superseded: createSuperseded(),
+    groupChanges: gatherGroupChanges(clock, (groups) => groupListeners.notify(groups)),
+    machineListeners: createListeners(),
+    rulebookListeners: createListeners(),
+    book: openRulebook(stores.rules.list(), EMPTY_BOOK),
   };
-  /** By machine: at most one job of it is open before its order. */
-  const superseded = new Map<string, { jobUID: string; why: string }>();
-  let reservations = reservationsOf(stores.ledgers.get({ name: LEDGER_NAME }));
-  let book = openRulebook(stores.rules.list(), EMPTY_BOOK);
-
-  const listen = <T>(set: Set<T>, listener: T) => (set.add(listener), () => void set.delete(listener));
-  const moved = (machine: Stored<Machine>): void => {
-    count(machine);
-    for (const listener of listeners.machine) listener(keyOf(machine.metadata));
-  };
-
-  const liveness = trackLiveness(stores.leases, clock);
-  /** By the clock of rules. */
-  const presumedAliveUntilMs = (key: ObjectKey): number | undefined => {
-    const untilMs = liveness.presumedAliveUntilMs(key);
-    return untilMs === undefined ? undefined : now() + untilMs - clock.monotonic();
-  };
-  liveness.onReturn((key) => {
-    const machines =
-      key.namespace === KUBELET_LEASES ? stores.machines.byIndex(BY_NODE, key.name) : stores.machines.byIndex(BY_AGENT, keyOf(key));
-    for (const machine of machines) moved(machine);
-  });
-
-  function heard(node: Stored<Node>): void {
-    const { name, uid } = node.metadata;
-    heartbeats.set(name, observeHeartbeats(heartbeats.get(name), uid, node.status?.conditions ?? [], now()));
-  }
-
-  function snapshot(machine: Machine, live?: { node: Node | undefined }): Snapshot {
-    const uid = machine.metadata.uid ?? '';
-    const nodeName = machine.status?.nodeRef?.name;
-    const nowMs = now();
-    const node = live === undefined ? (nodeName === undefined ? undefined : stores.nodes.get({ name: nodeName })) : live.node;
-    return takeSnapshot({
-      nowMs,
-      machine,
-      node,
-      heartbeats: nodeName === undefined ? undefined : heartbeats.get(nodeName),
-      kubeletFreshUntilMs: nodeName === undefined ? undefined : presumedAliveUntilMs(kubeletLease(nodeName)),
-      agentFreshUntilMs: presumedAliveUntilMs(agentLease(machine)),
-      peers: peers.factsFor(uid),
-      hold: holds.of(uid, { machine, reservation: reservations.byMachine.get(uid), jobs: stores.jobs.byIndex(BY_MACHINE, uid) }, nowMs),
-    });
-  }
-
-  const setPeer = (machine: Stored<Machine>): ReadonlySet<string> =>
-    peers.set(machine.metadata.uid, peerOf(snapshot(machine), reservations.byMachine.has(machine.metadata.uid)));
-  const count = (machine: Stored<Machine>): void => tell(setPeer(machine));
-
-  /** Gathered for a while: where a whole zone falls ill, each of its machines moves the counts for all the others. */
-  const movedGroups = new Set<string>();
-  let cancelTelling: (() => void) | undefined;
-  function tell(groups: ReadonlySet<string>): void {
-    for (const group of groups) movedGroups.add(group);
-    if (movedGroups.size === 0 || cancelTelling !== undefined) return;
-    cancelTelling = clock.setTimer(GATHER_MS, () => {
-      cancelTelling = undefined;
-      const told = new Set(movedGroups);
-      movedGroups.clear();
-      for (const listener of listeners.groups) listener(told);
-    });
-  }
-
-  function wakeJob(job: Stored<RemedyOperationJob>): void {
-    for (const listener of listeners.job) listener(job);
-  }
-
-  for (const node of stores.nodes.list()) heard(node);
-  // Nobody listens yet.
-  for (const machine of stores.machines.list()) setPeer(machine);
-
-  const cancellations = [
-    stores.nodes.subscribe((event) => {
-      if (event.type === 'listed' || event.type === 'bookmark') return;
-      const { name, uid } = event.object.metadata;
-      if (event.type !== 'deleted') heard(event.object);
-      else if (heartbeats.get(name)?.nodeUID === uid) heartbeats.delete(name);
-      for (const machine of stores.machines.byIndex(BY_NODE, name)) count(machine);
-    }),
-    stores.machines.subscribe((event) => {
-      if (event.type === 'listed' || event.type === 'bookmark') return;
-      if (event.type !== 'deleted') return count(event.object);
-      holds.forget(event.object.metadata.uid);
-      superseded.delete(event.object.metadata.uid);
-      tell(peers.set(event.object.metadata.uid, undefined));
-    }),
-    stores.ledgers.subscribe((event) => {
-      if (event.type === 'listed' || event.type === 'bookmark' || event.object.metadata.name !== LEDGER_NAME) return;
-      const before = reservations;
-      reservations = reservationsOf(event.type === 'deleted' ? undefined : event.object);
-      for (const [uid, reservation] of [...before.byMachine, ...reservations.byMachine])
-        if (before.byMachine.get(uid)?.id !== reservations.byMachine.get(uid)?.id)
-          for (const machine of stores.machines.byIndex(BY_UID, reservation.machineUID)) moved(machine);
-    }),
-    stores.rules.subscribe(() => {
-      const before = book;
-      book = openRulebook(stores.rules.list(), before);
-      if (book !== before) for (const listener of listeners.rulebook) listener(before, book);
-    }),
-  ];
-
+  const { now, peers, reservations, superseded, machineListeners, rulebookListeners } = derived;
+  const stop = derive(derived);
   return {
     stores,
     now,
-    rulebook: () => book,
-    machinesOfNode: (node) => stores.machines.byIndex(BY_NODE, node),
-    jobsOf: (machineUID) => stores.jobs.byIndex(BY_MACHINE, machineUID),
-    jobsOfSet(machine) {
-      const set = ownerUID(machine);
-      return set === undefined ? [] : stores.jobs.byIndex(BY_SET, set);
-    },
-    jobOfUID: (uid) => stores.jobs.byIndex(BY_UID, uid)[0],
-    reservationOf: (machineUID) => reservations.byMachine.get(machineUID),
-    reservationAskedBy: (requesterUID) => reservations.byRequester.get(requesterUID),
-    snapshot,
+    rulebook: () => derived.book,
+    machinesOfNode: (node) => machinesOfNode(stores, node),
+    jobsOf: (machineUID) => jobsOf(stores, machineUID),
+    jobsOfSet: (machine) => jobsOfSet(stores, machine),
+    jobOfUID: (uid) => jobOfUID(stores, uid),
+    reservationOf: (machineUID) => reservations.ofMachine(machineUID),
+    reservationAskedBy: (requesterUID) => reservations.askedBy(requesterUID),
+    snapshot: (machine, live) => snapshotOf(derived, machine, live),
     groupsOf: (machineUID) => peers.groupsOf(machineUID),
     isStale: () => [stores.machines, stores.nodes, stores.leases, stores.ledgers, stores.jobs].some(isStale),
-    onMachine: (listener) => listen(listeners.machine, listener),
-    onGroups: (listener) => listen(listeners.groups, listener),
-    onRulebook: (listener) => listen(listeners.rulebook, listener),
-    supersededBy: (jobUID) => {
-      const machineUID = stores.jobs.byIndex(BY_UID, jobUID)[0]?.spec.machine.uid;
-      const verdict = machineUID === undefined ? undefined : superseded.get(machineUID);
-      return verdict?.jobUID === jobUID ? verdict.why : undefined;
+    onMachine: (listener) => machineListeners.add(listener),
+    onGroups: (listener) => groupListeners.add(listener),
+    onRulebook: (listener) => rulebookListeners.add(listener),
+    supersededBy(jobUID) {
+      const machineUID = jobOfUID(stores, jobUID)?.spec.machine.uid;
+      return machineUID === undefined ? undefined : superseded.why(machineUID, jobUID);
     },
     supersede(machineUID, verdict) {
-      const before = superseded.get(machineUID);
-      if (verdict === undefined) superseded.delete(machineUID);
-      else superseded.set(machineUID, { jobUID: verdict.job.metadata.uid, why: verdict.why });
-      if (verdict !== undefined && before?.jobUID !== verdict.job.metadata.uid) wakeJob(verdict.job);
+      if (superseded.note(machineUID, verdict) && verdict !== undefined) jobListeners.notify(verdict.job);
     },
-    wakeJob,
-    onJob: (listener) => listen(listeners.job, listener),
-    stop() {
-      cancelTelling?.();
-      liveness.stop();
-      for (const cancel of cancellations) cancel();
-    },
+    wakeJob: (job) => jobListeners.notify(job),
+    onJob: (listener) => jobListeners.add(listener),
+    stop,
   };
+}
+
+/** Derives everything from what the stores hold, and then from their events. Returns the cancellation. */
+function derive(derived: Derived): () => void {
+  const { stores, liveness, groupChanges, reservations } = derived;
+  liveness.onReturn((lease) => {
+    for (const machine of machinesOfLease(stores, lease)) countAndNotify(derived, machine);
+  });
+  for (const node of stores.nodes.list()) observeNode(derived, node);
+  // There are no listeners yet.
+  for (const machine of stores.machines.list()) count(derived, machine);
+  const cancellations = [
+    stores.nodes.subscribe((event) => onNode(derived, event)),
+    stores.machines.subscribe((event) => onMachine(derived, event)),
+    stores.rules.subscribe(() => onRules(derived)),
+  ];
+  return () => {
+    groupChanges.stop();
+    liveness.stop();
+    reservations.stop();
+    for (const cancel of cancellations) cancel();
+  };
+}
+
+function onNode(derived: Derived, event: StoreEvent<Node>): void {
+  if (event.type === 'listed' || event.type === 'bookmark') return;
+  const { heartbeats, stores, groupChanges } = derived;
+  const { name, uid } = event.object.metadata;
+  if (event.type !== 'deleted') observeNode(derived, event.object);
+  else if (heartbeats.get(name)?.nodeUID === uid) heartbeats.delete(name);
+  for (const machine of machinesOfNode(stores, name)) groupChanges.add(count(derived, machine));
+}
+
+function onMachine(derived: Derived, event: StoreEvent<Machine>): void {
+  if (event.type === 'listed' || event.type === 'bookmark') return;
+  const { holds, superseded, peers, groupChanges } = derived;
+  if (event.type !== 'deleted') return groupChanges.add(count(derived, event.object));
+  const { uid } = event.object.metadata;
+  holds.forget(uid);
+  superseded.forget(uid);
+  groupChanges.add(peers.set(uid, undefined));
+}
+
+function onRules(derived: Derived): void {
+  const before = derived.book;
+  derived.book = openRulebook(derived.stores.rules.list(), before);
+  if (derived.book !== before) derived.rulebookListeners.notify(before, derived.book);
+}
+
+function observeNode({ heartbeats, now }: Derived, node: Stored<Node>): void {
+  const { name, uid } = node.metadata;
+  heartbeats.set(name, observeHeartbeats(heartbeats.get(name), uid, node.status?.conditions ?? [], now()));
+}
+
+/** Counts a machine among its peers, as it is now. Returns the groups whose counts changed. */
+function count(derived: Derived, machine: Stored<Machine>): ReadonlySet<string> {
+  const { uid } = machine.metadata;
+  return derived.peers.set(uid, peerOf(snapshotOf(derived, machine), derived.reservations.ofMachine(uid) !== undefined));
+}
+
+function countAndNotify(derived: Derived, machine: Stored<Machine>): void {
+  derived.groupChanges.add(count(derived, machine));
+  derived.machineListeners.notify(keyOf(machine.metadata));
+}
+
+function snapshotOf(derived: Derived, machine: Machine, live?: { node: Node | undefined }): Snapshot {
+  const { stores, heartbeats, holds, peers, reservations } = derived;
+  const uid = machine.metadata.uid ?? '';
+  const nodeName = machine.status?.nodeRef?.name;
+  const nowMs = derived.now();
+  const node = live === undefined ? (nodeName === undefined ? undefined : stores.nodes.get({ name: nodeName })) : live.node;
+  return takeSnapshot({
+    nowMs,
+    machine,
+    node,
+    heartbeats: nodeName === undefined ? undefined : heartbeats.get(nodeName),
+    kubeletFreshUntilMs: nodeName === undefined ? undefined : freshUntilMs(derived, kubeletLease(nodeName)),
+    agentFreshUntilMs: freshUntilMs(derived, agentLease(machine)),
+    peers: peers.factsFor(uid),
+    hold: holds.of(uid, { machine, reservation: reservations.ofMachine(uid), jobs: jobsOf(stores, uid) }, nowMs),
+  });
+}
+
+/** Until when the holder of this Lease is presumed alive, by the clock of rules. */
+function freshUntilMs({ liveness, now, clock }: Derived, lease: ObjectKey): number | undefined {
+  const untilMs = liveness.presumedAliveUntilMs(lease);
+  return untilMs === undefined ? undefined : now() + untilMs - clock.monotonic();
 }
