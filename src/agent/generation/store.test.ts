@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { sha256Hex } from '../../api/digest.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
+import type { Files } from '../ports/files.ts';
 import type { Network } from '../ports/network.ts';
 import { sleep } from '../../kube/clock.ts';
 import { createStore, resolveUrl } from './store.ts';
@@ -11,9 +12,17 @@ const content = Buffer.from('0123456789'.repeat(10));
 const artifact = { url: 'https://mirror/x', sha256: sha256Hex(content) };
 const { signal } = new AbortController();
 
-/** A server that breaks off after `breakAt` bytes of each answer, and can go on where it stopped. */
+/** A server that breaks off after `breakAt` bytes of each answer, and can go on where it stopped. `chunk`: as many bytes as the disk gives at once. */
 function world(
-  options: { breakAt?: number; ranges?: boolean; answer?: number; bytes?: Buffer; maxBytes?: number; download?: Network['download'] } = {},
+  options: {
+    breakAt?: number;
+    ranges?: boolean;
+    answer?: number;
+    bytes?: Buffer;
+    maxBytes?: number;
+    chunk?: number;
+    download?: Network['download'];
+  } = {},
 ) {
   const disk = new Disk();
   const asked: number[] = [];
@@ -33,9 +42,20 @@ function world(
       return Promise.resolve({ status: options.answer ?? (start > 0 ? 206 : 200), from: start, body: body() });
     },
   };
-  const files = simulatedFiles(disk, { lags: true });
+  const files = inChunks(simulatedFiles(disk, { lags: true }), options.chunk ?? Infinity);
   const limits = options.maxBytes === undefined ? {} : { maxBytes: options.maxBytes };
   return { asked, clock, disk, files, store: createStore({ files, folder: '/store', network, mirror: undefined, clock, ...limits }) };
+}
+
+/** Which gives at most so many bytes at once. */
+function inChunks(files: Files, most: number): Files {
+  return {
+    ...files,
+    async *chunks(path) {
+      for await (const bytes of files.chunks(path))
+        for (let at = 0; at < bytes.length; at += most) yield bytes.subarray(at, Math.min(bytes.length, at + most));
+    },
+  };
 }
 
 async function read(chunks: AsyncIterable<Uint8Array>): Promise<string> {
@@ -131,14 +151,20 @@ test.each([
   expect(() => resolveUrl(url, mirror)).toThrow(expect.objectContaining({ code: 'UrlRefused', message: expect.stringContaining(message) }));
 });
 
-test('security 7: bytes that the consumer did not read are hashed too: an artifact with zeros behind it is not that artifact', async () => {
-  const { disk, files, store } = world();
-  await store.ensure(artifact, signal);
-  await files.write(`/store/${artifact.sha256}`, Buffer.alloc(1000), { mode: 0o600, append: true });
-  const first = async (bytes: AsyncIterable<Uint8Array>) => (await bytes[Symbol.asyncIterator]().next()).value;
-  await expect(store.use(artifact.sha256, first)).rejects.toMatchObject({ code: 'DigestMismatch' });
-  expect(disk.key()).not.toContain(artifact.sha256);
-});
+test.each([
+  ['as the disk gives them', Infinity],
+  ['where the disk gives them after the whole artifact', content.length],
+])(
+  'security 7: bytes that the consumer did not read are hashed too, %s: an artifact with zeros behind it is not that artifact',
+  async (_what, chunk) => {
+    const { disk, files, store } = world({ chunk });
+    await store.ensure(artifact, signal);
+    await files.write(`/store/${artifact.sha256}`, Buffer.alloc(1000), { mode: 0o600, append: true });
+    const first = async (bytes: AsyncIterable<Uint8Array>) => (await bytes[Symbol.asyncIterator]().next()).value;
+    await expect(store.use(artifact.sha256, first)).rejects.toMatchObject({ code: 'DigestMismatch' });
+    expect(disk.key()).not.toContain(artifact.sha256);
+  },
+);
 
 test('what a consumer found wrong with damaged bytes is a matter of the store, not of the artifact', async () => {
   const { files, store } = world();

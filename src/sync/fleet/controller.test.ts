@@ -234,6 +234,17 @@ describe('E10: only a verdict about the content refuses a commit', () => {
   });
 });
 
+it('security 5, I4: the head is judged again when signatures are switched on, also where nothing is new', async () => {
+  const branch = branchAt('c1');
+  startHub(branch);
+  await until(() => fleet().status?.commit === 'c1', 5000);
+  branch.fetched = () => ({ relation: 'same', commits: [] });
+  branch.fail.verify = () => syncError('Unsigned', 'c1 has no signature');
+  server.put(Fleets, { ...fleet(), metadata: { ...fleet().metadata, generation: 2 } });
+  await until(() => ready()?.reason === 'Unsigned', 31_000);
+  expect(ready()?.status).toBe('False');
+});
+
 it('E10: each refused commit is named, in the condition and in an Event of its own, also where the reason is the same', async () => {
   const branch = branchAt('aaaaaaaaaaaa1');
   branch.fail.render = () => new RenderError([{ code: 'RenderThrew', message: 'fleet/main.ts:3:5: it throws' }]);

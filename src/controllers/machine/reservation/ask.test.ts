@@ -103,7 +103,7 @@ describe('B7: the way back, declared by the entry and known to the cell', () => 
     expect(asked(machine({ entries: [entry({ version: '1.0.0' })] })).request.class).toBe('Change');
     expect(refusal(again, { freezes: [{ metadata: { name: 'f' }, spec: {} }] })).toBe('Freeze/f');
   });
-  test('is none for content that the cell never saw hold here, whatever the entry says', () => {
+  test('safety 14: is none for content that the cell never saw hold here, whatever the entry says', () => {
     expect(asked(back({ verified: [] })).request.class).toBe('Change');
   });
 
