@@ -2,8 +2,8 @@
 import { fork } from 'node:child_process';
 import { loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { CodedError } from '../src/api/errors.ts';
 import { surroundings, type Run } from './record.ts';
+import { benchError } from './errors.ts';
 
 /**
  * What is real. S: everything in one process, over the embedded store. W: shipped programs over HTTPS, the embedded API server
@@ -75,7 +75,7 @@ export const NAMES: readonly string[] = Object.keys(LOADERS);
 /** Errors: Usage for a name that is none. */
 export async function benchmarkNamed(name: string): Promise<Benchmark> {
   const load = Object.hasOwn(LOADERS, name) ? LOADERS[name] : undefined;
-  if (load === undefined) throw new CodedError('Usage', `there is no benchmark "${name}"; there are: ${NAMES.join(', ')}`);
+  if (load === undefined) throw benchError('Usage', `there is no benchmark "${name}"; there are: ${NAMES.join(', ')}`);
   return (await load()).default;
 }
 
@@ -125,7 +125,7 @@ function inProcess(name: string, report: (sample: Sample) => void): Promise<void
     child.once('exit', (code, signal) => {
       for (const each of signals) process.removeListener(each, onSignal);
       if (code === 0) resolve();
-      else reject(new CodedError('BenchmarkFailed', `${name} ended with ${signal ?? `exit code ${code}`}`));
+      else reject(benchError('BenchmarkFailed', `${name} ended with ${signal ?? `exit code ${code}`}`));
     });
   });
 }

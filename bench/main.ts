@@ -6,19 +6,20 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { CodedError, messageOf } from '../src/api/errors.ts';
+import { messageOf } from '../src/api/errors.ts';
 import { EXIT, fail } from '../src/cli/exit.ts';
 import { table, terminalOutput, type Output } from '../src/cli/output.ts';
 import { DOCUMENT, document, number } from './document.ts';
 import { benchmarkNamed, interrupted, measure, NAMES, runHere, type Result } from './harness.ts';
 import { readRecord, writeRecord, type Run } from './record.ts';
+import { benchError } from './errors.ts';
 
 function flagsOf(args: string[]) {
   const flag = { type: 'boolean', default: false } as const;
   try {
     return parseArgs({ args, allowPositionals: true, options: { json: flag, write: flag, page: flag, once: flag } });
   } catch (error) {
-    throw new CodedError('Usage', error instanceof Error ? error.message : String(error), {
+    throw benchError('Usage', error instanceof Error ? error.message : String(error), {
       next: 'npm run bench -- [NAME] [--json] [--write] | --page',
     });
   }
@@ -27,14 +28,14 @@ function flagsOf(args: string[]) {
 async function main(output: Output): Promise<number> {
   const { values, positionals } = flagsOf(process.argv.slice(2));
   const [name, ...more] = positionals;
-  if (more.length > 0) throw new CodedError('Usage', `one NAME at most, got ${positionals.join(' ')}; there are: ${NAMES.join(', ')}`);
+  if (more.length > 0) throw benchError('Usage', `one NAME at most, got ${positionals.join(' ')}; there are: ${NAMES.join(', ')}`);
   if (name !== undefined) await benchmarkNamed(name);
   if (values.once) {
     await runHere(name ?? '');
     return EXIT.ok;
   }
   if (values.page) {
-    if (name !== undefined || values.write || values.json) throw new CodedError('Usage', '--page runs nothing and goes with nothing else');
+    if (name !== undefined || values.write || values.json) throw benchError('Usage', '--page runs nothing and goes with nothing else');
     await writePage(await readRecord());
     output.say('done', 'wrote docs/benchmarks.md');
     return EXIT.ok;
@@ -61,7 +62,7 @@ async function main(output: Output): Promise<number> {
   }
   if (!values.json && rows.length > 0) output.print(table(TITLES, rows));
   if (values.write && rows.length > 0) output.say('done', 'wrote bench/results.jsonl and docs/benchmarks.md');
-  if (failed.length > 0) throw new CodedError('BenchmarkFailed', `failed: ${failed.join(', ')}`);
+  if (failed.length > 0) throw benchError('BenchmarkFailed', `failed: ${failed.join(', ')}`);
   return EXIT.ok;
 }
 

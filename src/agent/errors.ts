@@ -1,4 +1,4 @@
-import { errorsOf, isCoded, messageOf, surroundings, type ErrorTable } from '../api/errors.ts';
+import { CodedError, errorsOf, isCoded, messageOf, surroundings, type ErrorTable } from '../api/errors.ts';
 import { plainText } from '../api/plain-text.ts';
 
 /** Codes of the agent. What concerns one component becomes `failed.reason` of its status. */
@@ -45,6 +45,14 @@ export function codeOf(error: unknown): string {
   if (isCoded(error)) return error.code;
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
   return 'Unexpected';
+}
+
+/** Another error under its own code, which for one of the system is its errno, with another message. */
+export class SystemError extends CodedError {
+  constructor(message: string, cause: Error) {
+    super(codeOf(cause), message, { cause });
+    this.name = 'SystemError';
+  }
 }
 
 /** UpperCamelCase, as reasons of conditions and Events must be: `ENOSPC` stays, `Unexpected` is the rest. */

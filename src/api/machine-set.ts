@@ -1,10 +1,14 @@
 import { Type } from 'typebox';
+import { surroundings, type ErrorTable } from './errors.ts';
 import { atomic, conditions, countOrPercent, labels, seconds, values } from './fields.ts';
 import { defineKind } from './kind/definition.ts';
 import { machineTemplateSpec } from './machine/schema.ts';
 
 /** Codes in `status.createFailure` by which what the set says is at fault, and not what is full or away: no machine will ever be made of it. */
-export const UNMAKEABLE = ['UnknownProvider', 'InvalidConfig'] as const;
+export const UNMAKEABLE = {
+  UnknownProvider: surroundings('a provider that the cell does not have'),
+  InvalidConfig: surroundings('a provider.config that the provider cannot use'),
+} as const satisfies ErrorTable;
 
 export const MachineSets = defineKind({
   kind: 'MachineSet',

@@ -2,7 +2,7 @@
  * The port through which a machine is reached before an agent of ours runs there: commands as root, over the network. What it prints is text of
  * others (docs/protocols.md#g7): bounded, and never obeyed.
  */
-import { surroundings } from './errors.ts';
+import { errorsOf, surroundings, type ErrorTable } from './errors.ts';
 
 export interface RemoteTarget {
   /** A name or an address. */
@@ -66,5 +66,7 @@ export const REMOTE_ERRORS = {
   ConnectionLost: surroundings('the connection ended before the script did'),
   RemoteTimeout: surroundings('the script took too long, or the host to show its keys'),
   OutputTooLong: surroundings('the script printed more than is taken'),
-} as const;
+} as const satisfies ErrorTable;
 export type RemoteErrorCode = keyof typeof REMOTE_ERRORS;
+
+export const remoteError = errorsOf(REMOTE_ERRORS);

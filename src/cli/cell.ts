@@ -1,4 +1,3 @@
-import { CodedError } from '../api/errors.ts';
 import { MANAGERS } from '../api/names.ts';
 import { runDefenderPolicyController } from '../controllers/defender-policy/controller.ts';
 import { runIdentityController } from '../controllers/identity/controller.ts';
@@ -19,6 +18,7 @@ import { Machines } from '../api/machine.ts';
 import { SSH_PROVIDER } from '../api/ssh.ts';
 import { together, type Ports } from './ports.ts';
 import { showCell } from './state-metrics.ts';
+import { cliError } from './errors.ts';
 
 export interface CellOptions {
   localNodes: string | undefined;
@@ -60,7 +60,7 @@ async function runRemedies(given: (writer: string) => Ports & { cache: Cache; re
 /** Runs the controllers of one cell for one term of leadership; everything is read again. */
 export async function runCellControllers(ports: Ports, options: CellOptions): Promise<void> {
   if (options.certificateAuthority === undefined) {
-    throw new CodedError('NoAuthority', 'the kubeconfig names no certificate authority, which nodes need to verify the API server', {
+    throw cliError('NoAuthority', 'the kubeconfig names no certificate authority, which nodes need to verify the API server', {
       next: 'put certificate-authority-data into it',
     });
   }

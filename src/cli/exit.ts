@@ -1,6 +1,8 @@
-import { CodedError, messageOf } from '../api/errors.ts';
+import { isCoded, messageOf } from '../api/errors.ts';
 import { GROUP } from '../api/kind.ts';
 import { ApiError } from '../kube/api-error.ts';
+import { kubeErrorCodes } from '../kube/errors.ts';
+import { cliErrorCodes } from './errors.ts';
 import type { Output } from './output.ts';
 
 /** Published exit codes; `kubenode help exit-codes` prints them. */
@@ -21,15 +23,16 @@ export function fail(output: Output, error: unknown): number {
   const next = nextOf(error);
   if (next !== undefined) process.stderr.write(`next: ${next}\n`);
   if (process.env['KUBENODE_DEBUG'] !== undefined && error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);
-  return error instanceof CodedError && error.code === 'Usage' ? EXIT.usage : EXIT.failed;
+  return isCoded(error, cliErrorCodes, 'Usage') ? EXIT.usage : EXIT.failed;
 }
 
 /** What to do about an answer of an API server, or the want of one, where the code that threw it could not know. */
 function nextOf(error: unknown): string | undefined {
-  if (!(error instanceof CodedError) || error.next !== undefined) return error instanceof CodedError ? error.next : undefined;
-  if (['KubeconfigInvalid', 'ConnectionInvalid', 'NoContext'].includes(error.code))
+  if (!isCoded(error)) return undefined;
+  if (error.next !== undefined) return error.next;
+  if (isCoded(error, kubeErrorCodes, 'KubeconfigInvalid', 'ConnectionInvalid', 'NoContext'))
     return 'correct it, or name another: --kubeconfig FILE --context NAME';
-  if (error.code === 'Unreachable') return 'is that the server you mean? Name another: --kubeconfig FILE --context NAME';
+  if (isCoded(error, kubeErrorCodes, 'Unreachable')) return 'is that the server you mean? Name another: --kubeconfig FILE --context NAME';
   if (!(error instanceof ApiError)) return undefined;
   if (error.status === 401) return 'fetch a new kubeconfig from whoever issued it, or name another: --kubeconfig FILE --context NAME';
   if (error.status === 403) return 'ask its administrator to bind you kubenode-view, kubenode-operator or kubenode-admin';

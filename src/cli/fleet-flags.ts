@@ -2,7 +2,7 @@
 import { renderErrorCodes } from '../sync/render/errors.ts';
 import { Option, type Command } from 'commander';
 import { ISOLATIONS } from '../api/fleet.ts';
-import { CodedError, isCoded } from '../api/errors.ts';
+import { isCoded, reworded } from '../api/errors.ts';
 import type { Isolation } from '../sync/render/wall.ts';
 import type { Output } from './output.ts';
 import { outputFlag } from './output-flag.ts';
@@ -41,7 +41,7 @@ export function sayIsolation(isolation: Isolation, output: Output): void {
 /** An error of rendering, with what the user of a command can do about a wall that is not to be had. */
 export function ofCommand(error: unknown): unknown {
   if (!isCoded(error, renderErrorCodes, 'RenderIsolation')) return error;
-  return new CodedError(error.code, error.message, {
+  return reworded(error, error.message, {
     cause: error,
     next: 'install util-linux or bubblewrap, and allow user namespaces (docs/security.md, "The two walls"); or, for code that you trust: --isolation process',
   });

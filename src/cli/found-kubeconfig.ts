@@ -3,10 +3,10 @@
  * a kubeconfig can name programs that are run, files that are read and servers that get what they hold. So this one may hold only what
  * `kubenode start` writes.
  */
-import { gitErrorCodes } from '../sync/git/errors.ts';
 import { join } from 'node:path';
 import { parseDocument } from 'yaml';
-import { errorsOf, isCoded, surroundings, type CodedError, type ErrorTable } from '../api/errors.ts';
+import { isCoded, type CodedError } from '../api/errors.ts';
+import { cliError, cliErrorCodes } from './errors.ts';
 import { readTreeFile, treeEntry } from './tree-files.ts';
 
 export const LOCAL = '.kubenode/kubeconfig';
@@ -26,16 +26,11 @@ const LISTS = {
 
 type Fields = Record<string, unknown>;
 
-export const foundKubeconfigErrors = {
-  FoundKubeconfigRefused: surroundings('a kubeconfig that lies in the working folder, and may be of another'),
-} as const satisfies ErrorTable;
-const errorOf = errorsOf(foundKubeconfigErrors);
-
 /** Text of the kubeconfig in `folder`; undefined: there is none. Errors: `FoundKubeconfigRefused`. */
 export function foundKubeconfig(folder: string): FoundKubeconfig | undefined {
   const file = join(folder, LOCAL);
   const refused = (why: string): CodedError =>
-    errorOf('FoundKubeconfigRefused', `${file} lies in the working folder and nobody named it; it is not used: ${why}`, {
+    cliError('FoundKubeconfigRefused', `${file} lies in the working folder and nobody named it; it is not used: ${why}`, {
       next: `use another, --kubeconfig FILE; or read this one, and if you trust it name it: KUBECONFIG=${LOCAL}`,
     });
   let text: string;
@@ -48,8 +43,8 @@ export function foundKubeconfig(folder: string): FoundKubeconfig | undefined {
     }
     text = readTreeFile(folder, LOCAL);
   } catch (error) {
-    if (isCoded(error, gitErrorCodes, 'TreeSymlink')) throw refused('a symbolic link leads to it');
-    if (isCoded(error, gitErrorCodes, 'TreeMode', 'TreeTooLarge')) throw refused('it is no plain file of an ordinary size');
+    if (isCoded(error, cliErrorCodes, 'TreeSymlink')) throw refused('a symbolic link leads to it');
+    if (isCoded(error, cliErrorCodes, 'TreeMode', 'TreeTooLarge')) throw refused('it is no plain file of an ordinary size');
     throw error;
   }
   const mistake = strange(text);

@@ -5,6 +5,7 @@ import { ceilingMs } from '../kube/backoff.ts';
 import type { Client } from '../kube/client.ts';
 import { sleep } from '../kube/clock.ts';
 import { troubleWithKinds } from '../kube/served.ts';
+import { cliError } from './errors.ts';
 
 export interface KindsGateOptions {
   client: Client;
@@ -81,7 +82,7 @@ export function kindsGate({ client, kinds, install, clock, log, onTrouble }: Kin
         while (again && !both.aborted) {
           again = false;
           try {
-            if (!(await look(both))) unfit.abort(new CodedError('KindsUnfit', reported ?? ''));
+            if (!(await look(both))) unfit.abort(cliError('KindsUnfit', reported ?? ''));
           } catch {
             // The server is away: it is asked again when it is back.
             again = true;
@@ -99,7 +100,7 @@ export function kindsGate({ client, kinds, install, clock, log, onTrouble }: Kin
         if (fits) await work(both);
       } finally {
         onEarlyEnd = () => undefined;
-        unfit.abort(new CodedError('KindsUnfit', 'the work is over'));
+        unfit.abort(cliError('KindsUnfit', 'the work is over'));
       }
     },
   };

@@ -1,5 +1,6 @@
 import type { Server } from 'node:net';
-import { CodedError, messageOf } from '../api/errors.ts';
+import { messageOf } from '../api/errors.ts';
+import { cliError } from './errors.ts';
 
 export interface Listening {
   readonly port: number;
@@ -15,7 +16,7 @@ export async function listenAt(server: Closable, address: string, flag: string):
   const { host, port } = addressOf(address, flag);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>
-      reject(new CodedError('ListenFailed', `${flag} ${address}: ${messageOf(cause)}`, { cause, next: 'name another port' })),
+      reject(cliError('ListenFailed', `${flag} ${address}: ${messageOf(cause)}`, { cause, next: 'name another port' })),
     );
     server.listen(port, host, resolve);
   });
@@ -34,7 +35,7 @@ function addressOf(address: string, flag: string): { host: string | undefined; p
   const match = /^(?:(\[[0-9a-f:]+\]|[^:]*):)(\d{1,5})$/i.exec(address);
   const port = Number(match?.[2]);
   if (match === null || port > 65_535)
-    throw new CodedError('Usage', `\`${flag}\` must be host:port or :port, got "${address}"`, { next: `${flag} :8080` });
+    throw cliError('Usage', `\`${flag}\` must be host:port or :port, got "${address}"`, { next: `${flag} :8080` });
   const host = match[1]?.replaceAll(/[[\]]/g, '');
   return { host: host === '' ? undefined : host, port };
 }

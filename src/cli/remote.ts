@@ -1,5 +1,5 @@
 import { parseDocument, stringify } from 'yaml';
-import { CodedError } from '../api/errors.ts';
+import type { CodedError } from '../api/errors.ts';
 import type { Transport } from '../api/transport.ts';
 import type { Client } from '../kube/client.ts';
 import { systemClock } from '../kube/clock.ts';
@@ -8,6 +8,7 @@ import { checkCredentials } from '../kube/credentials.ts';
 import { CELL_LIMITS, createClient } from '../kube/http-client.ts';
 import { httpTransport } from '../kube/http-transport.ts';
 import { createServerTime, timedTransport, type ServerTime } from '../kube/server-time.ts';
+import { kubeError } from '../kube/errors.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -71,7 +72,7 @@ function chosen(config: Fields): { cluster: Fields; user: Fields } {
 export function contextOf(text: string, name: string): string {
   const config = read(text);
   const context = member(config, 'contexts', 'context', name);
-  if (context === undefined) throw new CodedError('NoContext', `the kubeconfig has no context "${name}"`);
+  if (context === undefined) throw kubeError('NoContext', `the kubeconfig has no context "${name}"`);
   const pick = (list: string, wanted: unknown): unknown[] => items(config, list).filter((item) => item['name'] === wanted);
   return stringify({
     apiVersion: 'v1',
@@ -86,7 +87,7 @@ export function contextOf(text: string, name: string): string {
 const THIS = 'the kubeconfig';
 
 function invalid(why: string): CodedError {
-  return new CodedError('KubeconfigInvalid', `${THIS} cannot be used: ${why}`);
+  return kubeError('KubeconfigInvalid', `${THIS} cannot be used: ${why}`);
 }
 
 function read(text: string): Fields {

@@ -21,15 +21,16 @@ import {
   type Stats,
 } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
-import { CodedError } from '../api/errors.ts';
 import { defaultReadLimits as LIMITS } from '../sync/git/tree.ts';
+import type { CodedError } from '../api/errors.ts';
+import { cliError } from './errors.ts';
 
 /** What is at `path` below `root`; undefined where there is nothing. */
 export function treeEntry(root: string, path: string): Stats | undefined {
   let stats: Stats | undefined;
   let at = '';
   for (const step of path.split('/')) {
-    if (step === '..') throw new CodedError('TreeName', `${path}: leads out of the tree`);
+    if (step === '..') throw cliError('TreeName', `${path}: leads out of the tree`);
     at = at === '' ? step : `${at}/${step}`;
     if (stats !== undefined && !stats.isDirectory()) return undefined;
     stats = lstatSync(join(root, at), { throwIfNoEntry: false });
@@ -90,9 +91,8 @@ export function listTree(root: string, path: string, skip: (path: string) => boo
     const stats = treeEntry(root, at);
     if (stats === undefined) return [];
     entries += 1;
-    if (entries > LIMITS.entries)
-      throw new CodedError('TreeTooManyEntries', `${at}: there are more than ${LIMITS.entries} files and folders`);
-    if (depth > LIMITS.depth) throw new CodedError('TreeTooDeep', `${at}: lies deeper than ${LIMITS.depth} folders`);
+    if (entries > LIMITS.entries) throw cliError('TreeTooManyEntries', `${at}: there are more than ${LIMITS.entries} files and folders`);
+    if (depth > LIMITS.depth) throw cliError('TreeTooDeep', `${at}: lies deeper than ${LIMITS.depth} folders`);
     if (stats.isFile()) {
       refuseSize(at, stats.size, LIMITS.fileBytes);
       bytes += stats.size;
@@ -106,15 +106,15 @@ export function listTree(root: string, path: string, skip: (path: string) => boo
 }
 
 function refuseSize(path: string, bytes: number, limit: number): void {
-  if (bytes > limit) throw new CodedError('TreeTooLarge', `${path}: with it more than ${limit} bytes would be read, as the hub would not`);
+  if (bytes > limit) throw cliError('TreeTooLarge', `${path}: with it more than ${limit} bytes would be read, as the hub would not`);
 }
 
 function linkRefused(path: string): CodedError {
-  return new CodedError('TreeSymlink', `${path}: is a symbolic link; only files and folders are read, as the hub does`, {
+  return cliError('TreeSymlink', `${path}: is a symbolic link; only files and folders are read, as the hub does`, {
     next: 'replace the link by the file itself, or import it from where it lies',
   });
 }
 
 function modeRefused(path: string): CodedError {
-  return new CodedError('TreeMode', `${path}: is neither a file nor a folder`);
+  return cliError('TreeMode', `${path}: is neither a file nor a folder`);
 }

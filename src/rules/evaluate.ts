@@ -7,12 +7,12 @@
  *   engine's answers). What is not known never makes a negation true.
  */
 import { Engine, type RuleProperties, type TopLevelCondition } from 'json-rules-engine';
-import { CodedError } from '../api/errors.ts';
 import type { CompiledRule } from './index.ts';
 import { traitsOf } from './operators.ts';
 import type { Reading } from './read.ts';
 import { readKey, type Leaf } from './leaf.ts';
 import type { When } from './when.ts';
+import { ruleError } from './errors.ts';
 
 export type Truth = 'True' | 'False' | 'Unknown';
 
@@ -74,7 +74,7 @@ export async function evaluate(rules: readonly CompiledRule[], read: (leaf: Leaf
   const answers = new Map([...results, ...failureResults].map((result) => [result.name, result]));
   return rules.map((rule) => {
     const answer = answers.get(rule.name);
-    if (answer === undefined) throw new CodedError('EngineDisagrees', `json-rules-engine left out rule ${rule.name}`);
+    if (answer === undefined) throw ruleError('EngineDisagrees', `json-rules-engine left out rule ${rule.name}`);
     const judged = judge(rule.when, answer.conditions as unknown as EngineAnswer, read);
     return { rule, truth: judged.truth === 'True' && answer.result !== true ? 'Unknown' : judged.truth, judged };
   });

@@ -1,7 +1,6 @@
 /** The rules that run, compiled once, and which of them a change of what they read concerns. */
 import type { FactRef } from '../api/named-fact.ts';
 import { canonical, sha256Hex } from '../api/digest.ts';
-import { CodedError } from '../api/errors.ts';
 import type { NodeRemedier } from '../api/node-remedier.ts';
 import { DEFAULT_CLEARS_AFTER_SECONDS } from '../api/node-remedier/values.ts';
 import type { Machine } from '../api/machine.ts';
@@ -9,6 +8,7 @@ import { matchesLabels } from '../api/selector.ts';
 import { validationErrorText } from './validation-error.ts';
 import type { Leaf } from './leaf.ts';
 import { compileWhen, leavesOf, type When } from './when.ts';
+import { ruleError } from './errors.ts';
 
 export interface CompiledRule {
   name: string;
@@ -29,7 +29,7 @@ export function compileRule(rule: NodeRemedier): CompiledRule {
   const { when, errors } = compileWhen(rule.spec.when);
   const { name } = rule.metadata;
   if (when === undefined)
-    throw new CodedError('RuleRefused', `NodeRemedier ${name}: ${errors.map(validationErrorText).join('; ')}`, {
+    throw ruleError('RuleRefused', `NodeRemedier ${name}: ${errors.map(validationErrorText).join('; ')}`, {
       next: `kubenode rules check`,
     });
   const leaves = [...leavesOf(when)];

@@ -3,10 +3,11 @@ import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { CodedError, messageOf } from '../api/errors.ts';
+import { messageOf, type CodedError } from '../api/errors.ts';
 import { plainText } from '../api/plain-text.ts';
 import type { Clock } from '../api/ports.ts';
 import type { RemoteCall, RemoteTarget } from '../api/remote.ts';
+import { remoteError } from '../api/remote.ts';
 
 export interface OpenSshOptions {
   clock: Clock;
@@ -132,9 +133,9 @@ export async function runClient(
 }
 
 export function checkTarget({ host, port, user }: Pick<RemoteTarget, 'host' | 'port' | 'user'>): void {
-  if (!HOST.test(host)) throw new CodedError('TargetInvalid', `a host is a name or an address, not "${plainText(host, 80)}"`);
-  if (!USER.test(user)) throw new CodedError('TargetInvalid', `a user is letters, digits and ._-, not "${plainText(user, 80)}"`);
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new CodedError('TargetInvalid', `a port is 1 to 65535, not ${port}`);
+  if (!HOST.test(host)) throw remoteError('TargetInvalid', `a host is a name or an address, not "${plainText(host, 80)}"`);
+  if (!USER.test(user)) throw remoteError('TargetInvalid', `a user is letters, digits and ._-, not "${plainText(user, 80)}"`);
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw remoteError('TargetInvalid', `a port is 1 to 65535, not ${port}`);
 }
 
 /** Of this process' environment only what ssh needs to find its program and its agent. */
@@ -146,7 +147,7 @@ export function environment(): NodeJS.ProcessEnv {
 }
 
 export const missing = (error: Error): CodedError =>
-  new CodedError('SshMissing', `the OpenSSH client could not be started: ${messageOf(error)}`, {
+  remoteError('SshMissing', `the OpenSSH client could not be started: ${messageOf(error)}`, {
     cause: error,
     next: 'install openssh-client',
   });

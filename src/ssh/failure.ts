@@ -1,5 +1,5 @@
-import { CodedError } from '../api/errors.ts';
-import type { RemoteCall, RemoteErrorCode } from '../api/remote.ts';
+import type { CodedError } from '../api/errors.ts';
+import { remoteError, type RemoteCall, type RemoteErrorCode } from '../api/remote.ts';
 
 const NEXT: Partial<Record<RemoteErrorCode, string>> = {
   HostUnresolved: 'correct the name, or give an address',
@@ -34,5 +34,5 @@ const DONE: Record<RemoteErrorCode, string> = {
 export function failure(code: RemoteErrorCode, at: string, { doing }: RemoteCall, detail: string): CodedError {
   const next = NEXT[code];
   const more = detail === '' ? '' : ` (${detail})`;
-  return new CodedError(code, `${at} ${DONE[code]}, when it was to ${doing}${more}`, next === undefined ? {} : { next });
+  return remoteError(code, `${at} ${DONE[code]}, when it was to ${doing}${more}`, next === undefined ? {} : { next });
 }

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
-import { CodedError } from '../api/errors.ts';
 import { checkTarget, collect, CONNECT_SECONDS, environment, missing, OUTPUT_LIMIT, type OpenSshOptions } from './client.ts';
 import { hostKeyOf } from './host-keys.ts';
+import { remoteError } from '../api/remote.ts';
 
 /** The keys that a host shows to ssh-keyscan. Errors: `TargetInvalid`, `SshMissing`, `RemoteTimeout`, `HostUnreachable`. */
 export async function shownKeys(
@@ -37,7 +37,7 @@ export async function shownKeys(
   signal.throwIfAborted();
   // The keys that came until then may lack the one that a person would confirm.
   if (isLate) {
-    throw new CodedError('RemoteTimeout', `${host} port ${port} did not show its SSH host keys within ${showSeconds} s`, {
+    throw remoteError('RemoteTimeout', `${host} port ${port} did not show its SSH host keys within ${showSeconds} s`, {
       next: `is that the machine? ssh-keyscan -p ${port} ${host}`,
     });
   }
@@ -46,7 +46,7 @@ export async function shownKeys(
     .map((line) => hostKeyOf(line.slice(line.indexOf(' ') + 1)))
     .filter((key) => key !== undefined);
   if (keys.length > 0) return [...new Set(keys)];
-  throw new CodedError('HostUnreachable', `${host} port ${port} shows no SSH host key`, {
+  throw remoteError('HostUnreachable', `${host} port ${port} shows no SSH host key`, {
     next: `is that the machine? ssh-keyscan -p ${port} ${host}`,
   });
 }

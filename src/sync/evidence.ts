@@ -66,7 +66,7 @@ function ofMachineSet(set: Stored<MachineSet>): Evidence {
   const available = set.status?.availableReplicas ?? 0;
   const current = set.status?.replicas ?? 0;
   const code = set.status?.createFailure;
-  const isUnmakeable = observed(set) && UNMAKEABLE.some((each) => each === code);
+  const isUnmakeable = observed(set) && code !== undefined && Object.hasOwn(UNMAKEABLE, code);
   return {
     evidence: observed(set) && !isUnmakeable && current === wanted && available === wanted,
     // It has all its machines, maybe, and will never make another one.

@@ -47,7 +47,7 @@ function isEmpty(node: Node | undefined): boolean {
   return node?.type === 'Literal' ? node.value === '' || node.value === null : node?.name === 'undefined';
 }
 
-const rule = {
+export const noSentenceDecisions = {
   meta: { docs: { description: 'code decides by fields, never by sentences' } },
   create: (context: Context) => ({
     BinaryExpression(node: Node) {
@@ -69,5 +69,3 @@ const rule = {
     },
   }),
 };
-
-export default { meta: { name: 'kubenode' }, rules: { 'no-sentence-decisions': rule } };

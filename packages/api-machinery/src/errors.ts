@@ -5,7 +5,8 @@ export interface ErrorOptions {
 }
 
 /**
- * Errors with a code. Each area keeps one table of its codes; callers branch on `code`, people read `message`.
+ * Errors with a code. Each area keeps one table of its codes, which `errorsOf` makes errors of; callers branch on `code`, people read `message`. Only this
+ * file and subclasses construct one (`kubenode/codes-of-tables` of the linter).
  * A message names what is wrong, where, and what is allowed; `next` is a command or a step that can be taken.
  */
 export class CodedError<Code extends string = string> extends Error {
@@ -45,6 +46,12 @@ export type CodeOf<Table extends ErrorTable> = keyof Table & string;
 export function errorsOf<Table extends ErrorTable>(table: Table) {
   return <Code extends CodeOf<Table>>(code: Code, message: string, options: ErrorOptions = {}): CodedError<Code> =>
     new CodedError(code, message, { ...options, verdict: table[code]?.verdict ?? false });
+}
+
+/** The error again with another message, and with another `next` where that is given: same code, same verdict. Its cause is only what `options` name. */
+export function reworded<Code extends string>(error: CodedError<Code>, message: string, options: ErrorOptions = {}): CodedError<Code> {
+  const next = options.next ?? error.next;
+  return new CodedError(error.code, message, { ...options, ...(next === undefined ? {} : { next }), verdict: error.verdict });
 }
 
 /** Whether it has a code: any, any of the table, or one of those that are named. */

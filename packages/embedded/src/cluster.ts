@@ -33,6 +33,7 @@ import { parsed } from './store/entry.ts';
 import { Store } from './store/store.ts';
 import { adminToken } from './token.ts';
 import { factsFor, type World } from './world.ts';
+import { embeddedError } from './errors.ts';
 
 export interface ClusterOptions {
   /** Name of the cluster: a lower-case DNS label. */
@@ -104,7 +105,7 @@ function cryptoRandom(): () => number {
 
 function openWorld(options: ClusterOptions): World {
   if (checkLabelName(options.name).length > 0) {
-    throw new CodedError(
+    throw embeddedError(
       'BadClusterName',
       `${JSON.stringify(options.name)} cannot be the name of a cluster: use lower-case letters, digits and -, at most 63`,
     );

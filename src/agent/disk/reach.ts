@@ -1,7 +1,7 @@
 import { basename, isAbsolute, join } from 'node:path';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { messageOf } from '../../api/errors.ts';
 import { OWN_FOLDERS } from '../../api/machine-component/values.ts';
-import { agentError, codeOf } from '../errors.ts';
+import { agentError, SystemError } from '../errors.ts';
 import { onNode } from './layout.ts';
 import type { Files } from '../ports/files.ts';
 import { bytesOf } from '../ports/folders.ts';
@@ -114,7 +114,7 @@ export async function inReached<T>({ folder, path }: Reached, name: string, work
     // People know the folder by its own name.
     const message = messageOf(error).replaceAll(held, path);
     if (!(error instanceof Error) || message === error.message) throw error;
-    throw new CodedError(codeOf(error), message, { cause: error });
+    throw new SystemError(message, error);
   } finally {
     await folder.close();
   }

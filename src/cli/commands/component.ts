@@ -4,7 +4,7 @@ import { posix, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { keyIDOf, keyLine, parseKeys, verifiedBy } from '../../api/component-key.ts';
-import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
+import { isCoded, messageOf, type CodedError } from '../../api/errors.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
 import { fleetComponents } from '../component/components.ts';
 import { readPrivateKey } from '../component/private-key.ts';
@@ -17,6 +17,7 @@ import type { Run } from '../program.ts';
 import { DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
 import { readFleet } from '../rules/working-tree.ts';
 import { includesPath, replaceTreeFile } from '../tree-files.ts';
+import { cliError } from '../errors.ts';
 
 interface SignFlags extends FleetFlags {
   key: string;
@@ -69,7 +70,7 @@ function keygen({ out, comment }: { out: string; comment: string }, output: Outp
     try {
       writeFileSync(path, text, { mode, flag: 'wx' });
     } catch (error) {
-      throw new CodedError('KeyExists', `${path} cannot be made: ${messageOf(error)}`, {
+      throw cliError('KeyExists', `${path} cannot be made: ${messageOf(error)}`, {
         cause: error,
         next: 'name another file: --out FILE',
       });
@@ -84,7 +85,7 @@ async function sign(folder: string, flags: SignFlags, output: Output): Promise<n
   const key = readPrivateKey(textOf(flags.key), flags.key);
   const path = posix.normalize(flags.signatures);
   if (!includesPath(flags.include ?? DEFAULT_INCLUDE, path))
-    throw new CodedError('Usage', `${path} is in no folder that rendering sees`, {
+    throw cliError('Usage', `${path} is in no folder that rendering sees`, {
       next: 'name another: --signatures PATH, --include FOLDER',
     });
   const files = filesOf(folder, flags);
@@ -98,13 +99,9 @@ async function sign(folder: string, flags: SignFlags, output: Output): Promise<n
   const different = differing(components, again.components);
   sayIsolation(isolation, output);
   if (different.length > 0)
-    throw new CodedError(
-      'SignedOtherwise',
-      `nothing was signed; with the signatures the fleet renders otherwise: ${different.join(', ')}`,
-      {
-        next: `what a fleet renders must not depend on ${path}: it goes to fleet.signatures(…) and nowhere else`,
-      },
-    );
+    throw cliError('SignedOtherwise', `nothing was signed; with the signatures the fleet renders otherwise: ${different.join(', ')}`, {
+      next: `what a fleet renders must not depend on ${path}: it goes to fleet.signatures(…) and nowhere else`,
+    });
   if (flags.dryRun !== true && flags.output !== 'json') review(components, signed, output);
   if (flags.dryRun !== true && text !== old) {
     if (flags.yes !== true && signed.some(({ before }) => !before)) await confirmed(keyIDOf(key));
@@ -134,7 +131,7 @@ function review(components: readonly MachineComponent[], signed: readonly Signed
 /** Errors: `NotConfirmed`. */
 async function confirmed(keyID: string): Promise<void> {
   const refuse = (why: string): CodedError =>
-    new CodedError('NotConfirmed', `nothing was signed: ${why}`, { next: 'read what is above, then: kubenode component sign --yes' });
+    cliError('NotConfirmed', `nothing was signed: ${why}`, { next: 'read what is above, then: kubenode component sign --yes' });
   if (!process.stdin.isTTY || !process.stderr.isTTY) throw refuse('there is no terminal to ask on');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   try {
@@ -184,7 +181,7 @@ function verify(
 /** As the next commit would have them. Errors: those of `readFleet`, `Usage`. */
 function filesOf(folder: string, flags: FleetFlags): Map<string, string> {
   const root = resolve(folder);
-  if (!existsSync(root) || !statSync(root).isDirectory()) throw new CodedError('Usage', `there is no folder ${root}`);
+  if (!existsSync(root) || !statSync(root).isDirectory()) throw cliError('Usage', `there is no folder ${root}`);
   return readFleet({ root, entry: flags.entry, include: flags.include ?? DEFAULT_INCLUDE });
 }
 
@@ -211,6 +208,6 @@ function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new CodedError('Usage', `${path} cannot be read: ${messageOf(error)}`, { cause: error });
+    throw cliError('Usage', `${path} cannot be read: ${messageOf(error)}`, { cause: error });
   }
 }

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { parseKeys } from '../../api/component-key.ts';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { messageOf } from '../../api/errors.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { openSsh } from '../../ssh/openssh.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
@@ -14,6 +14,7 @@ import { fingerprint, parseHost, parseHostsFile, requireDistinct, type Host } fr
 import { exitCodeOf, importAll, tableOf } from '../import/import-all.ts';
 import { defaultKnownHosts, openKnownHosts } from '../import/known-hosts.ts';
 import { openPackages } from '../import/packages.ts';
+import { cliError } from '../errors.ts';
 
 interface Flags extends ConnectionFlags {
   pool: string;
@@ -82,13 +83,13 @@ async function importMachines(words: string[], flags: Flags, output: Output): Pr
   const componentKeys = flags.componentKeys === undefined ? undefined : await readFile(flags.componentKeys, 'utf8');
   if (componentKeys !== undefined) parseKeys(componentKeys, flags.componentKeys ?? '');
   if (flags.server !== undefined && !/^https:\/\/[^/?#]+\/?$/.test(flags.server))
-    throw new CodedError('Usage', `\`--server\` must be https://host:port, got "${flags.server}"`);
+    throw cliError('Usage', `\`--server\` must be https://host:port, got "${flags.server}"`);
   if (flags.mirror !== undefined && !(URL.canParse(flags.mirror) && flags.mirror.endsWith('/')))
-    throw new CodedError('Usage', `\`--mirror\` must be a URL that ends with a slash, got "${flags.mirror}"`);
+    throw cliError('Usage', `\`--mirror\` must be a URL that ends with a slash, got "${flags.mirror}"`);
 
   const ended = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const)
-    process.once(name, () => ended.abort(new CodedError('Interrupted', `ended by ${name}; run it again to go on`)));
+    process.once(name, () => ended.abort(cliError('Interrupted', `ended by ${name}; run it again to go on`)));
   const { signal } = ended;
   const clock = systemClock({ ref: true });
   let aheadMs: number | undefined;
@@ -103,7 +104,7 @@ async function importMachines(words: string[], flags: Flags, output: Output): Pr
   const packages = await openPackages();
   try {
     if (connection.ca === undefined)
-      throw new CodedError('NoAuthority', 'the kubeconfig names no certificate authority, which machines need to verify the API server', {
+      throw cliError('NoAuthority', 'the kubeconfig names no certificate authority, which machines need to verify the API server', {
         next: 'put certificate-authority-data into it',
       });
     // Before any machine is touched.
@@ -164,15 +165,14 @@ async function hostsOf(words: string[], flags: Flags): Promise<Host[]> {
     try {
       text = await readFile(flags.hosts, 'utf8');
     } catch (error) {
-      throw new CodedError('Usage', `\`--hosts\` ${flags.hosts} cannot be read: ${messageOf(error)}`, { cause: error });
+      throw cliError('Usage', `\`--hosts\` ${flags.hosts} cannot be read: ${messageOf(error)}`, { cause: error });
     }
     hosts.push(...parseHostsFile(text, flags.hosts, defaults));
   }
   const [only, more] = hosts;
-  if (only === undefined)
-    throw new CodedError('Usage', 'no machine is named', { next: 'kubenode import HOST --pool POOL, or --hosts FILE' });
+  if (only === undefined) throw cliError('Usage', 'no machine is named', { next: 'kubenode import HOST --pool POOL, or --hosts FILE' });
   if (more !== undefined && (flags.name !== undefined || flags.fingerprint !== undefined))
-    throw new CodedError('Usage', '`--name` and `--fingerprint` are of one machine; put them into a file for several');
+    throw cliError('Usage', '`--name` and `--fingerprint` are of one machine; put them into a file for several');
   if (flags.name !== undefined) only.name = flags.name;
   if (flags.fingerprint !== undefined) only.fingerprint = fingerprint(flags.fingerprint);
   requireDistinct(hosts);
@@ -183,7 +183,7 @@ async function hostsOf(words: string[], flags: Flags): Promise<Host[]> {
 function whole(flag: string, text: string, most: number): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= 1 && value <= most) return value;
-  throw new CodedError('Usage', `\`${flag}\` must be a whole number from 1 to ${most}, got "${text}"`);
+  throw cliError('Usage', `\`${flag}\` must be a whole number from 1 to ${most}, got "${text}"`);
 }
 
 /** Errors: `Usage`. */
@@ -191,7 +191,7 @@ function labelsOf(words: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     words.map((word) => {
       const at = word.indexOf('=');
-      if (at <= 0) throw new CodedError('Usage', `\`--label\` is KEY=VALUE, got "${word}"`);
+      if (at <= 0) throw cliError('Usage', `\`--label\` is KEY=VALUE, got "${word}"`);
       return [word.slice(0, at), word.slice(at + 1)];
     }),
   );

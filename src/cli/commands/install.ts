@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Option, type Command } from 'commander';
 import { stringify } from 'yaml';
 import { keyLine, parseKeys } from '../../api/component-key.ts';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { messageOf, type CodedError } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { requireDomains } from '../node-domains.ts';
 import { EXIT } from '../exit.ts';
@@ -10,6 +10,7 @@ import { version, type Run } from '../program.ts';
 import { manifests, type InstallOptions } from '../manifests.ts';
 import type { Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
+import { cliError } from '../errors.ts';
 
 interface Flags {
   hub?: boolean;
@@ -97,7 +98,7 @@ function installOptions({
   seccompProfile,
   componentKeys,
 }: Flags): InstallOptions {
-  const usage = (message: string, next?: string): CodedError => new CodedError('Usage', message, next === undefined ? {} : { next });
+  const usage = (message: string, next?: string): CodedError => cliError('Usage', message, next === undefined ? {} : { next });
   if (hub !== true && cell !== true)
     throw usage('say what this cluster shall be: --hub or --cell', 'kubenode install --cell --server https://HOST:PORT');
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(namespace))
@@ -139,7 +140,7 @@ function keysOf(path: string): string[] {
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    throw new CodedError('Usage', `\`--component-keys\`: ${path} cannot be read: ${messageOf(error)}`, { cause: error });
+    throw cliError('Usage', `\`--component-keys\`: ${path} cannot be read: ${messageOf(error)}`, { cause: error });
   }
   return parseKeys(text, path).map(({ key, comment }) => keyLine(key, comment));
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Option, type Command } from 'commander';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { messageOf } from '../../api/errors.ts';
 import { ISOLATIONS } from '../../api/fleet.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
@@ -12,6 +12,7 @@ import { outputFlag } from '../output-flag.ts';
 import type { Snapshot } from '../plan/snapshot.ts';
 import type { Made } from '../plan/make.ts';
 import type { Run } from '../program.ts';
+import { cliError } from '../errors.ts';
 
 interface Flags extends ConnectionFlags {
   folder: string;
@@ -91,7 +92,7 @@ export async function ofFile(file: string, nowMs: number, output: Output): Promi
   try {
     text = readFileSync(file, 'utf8');
   } catch (cause) {
-    throw new CodedError('Usage', `the snapshot cannot be read: ${messageOf(cause)}`, { cause, next: 'kubenode snapshot > FILE' });
+    throw cliError('Usage', `the snapshot cannot be read: ${messageOf(cause)}`, { cause, next: 'kubenode snapshot > FILE' });
   }
   const snapshot = parseSnapshot(text, file);
   const ageMs = nowMs - Date.parse(snapshot.takenAt);

@@ -1,6 +1,6 @@
 import { controllerErrorCodes } from '../../controllers/shared/errors.ts';
 import type { Command } from 'commander';
-import { CodedError, isCoded } from '../../api/errors.ts';
+import { isCoded, reworded } from '../../api/errors.ts';
 import { Machines } from '../../api/machine.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import { operatorRelease } from '../../controllers/machine/order/operator-release.ts';
@@ -8,6 +8,7 @@ import { connect, connectionFlags, sameConnection, type ConnectionFlags } from '
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import type { Run } from '../program.ts';
+import { cliError } from '../errors.ts';
 
 interface Flags extends ConnectionFlags {
   namespace: string;
@@ -36,13 +37,13 @@ If its agent lives after all it reports the operation Cancelled, or what it did.
 
 async function release(name: string, flags: Flags, output: Output): Promise<number> {
   const reason = flags.reason.trim();
-  if (reason === '') throw new CodedError('Usage', '`--reason` must say something', { next: "--reason 'rack 12 burned down, INC-4711'" });
+  if (reason === '') throw cliError('Usage', '`--reason` must say something', { next: "--reason 'rack 12 burned down, INC-4711'" });
   const key = { namespace: flags.namespace, name };
   const { client, close } = await connect(flags);
   try {
     const machine = await client.find(Machines, key);
     if (machine === undefined)
-      throw new CodedError('NotFound', `there is no Machine ${name} in ${flags.namespace}`, {
+      throw cliError('NotFound', `there is no Machine ${name} in ${flags.namespace}`, {
         next: `kubectl get machines -A${sameConnection(flags)}`,
       });
     const released = operatorRelease(machine, `OperatorRelease: ${reason}`);
@@ -55,9 +56,9 @@ async function release(name: string, flags: Flags, output: Output): Promise<numb
     return EXIT.ok;
   } catch (error) {
     if (isCoded(error, controllerErrorCodes, 'NothingToRelease') && error.next !== undefined)
-      throw new CodedError(error.code, error.message, { cause: error, next: `${error.next}${sameConnection(flags)}` });
+      throw reworded(error, error.message, { cause: error, next: `${error.next}${sameConnection(flags)}` });
     if (!hasReason(error, 'Conflict')) throw error;
-    throw new CodedError('Conflict', `Machine ${flags.namespace}/${name} changed meanwhile; nothing was given up`, {
+    throw cliError('Conflict', `Machine ${flags.namespace}/${name} changed meanwhile; nothing was given up`, {
       cause: error,
       next: `kubenode why machine/${flags.namespace}/${name}${sameConnection(flags)}`,
     });

@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import { CodedError } from '../../api/errors.ts';
 import { isOver, Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
@@ -10,6 +9,7 @@ import { age, table, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
 import { goOn, whatStays } from '../why/rollout.ts';
+import { cliError } from '../errors.ts';
 
 interface Flags extends ConnectionFlags {
   output?: 'json' | 'yaml';
@@ -96,7 +96,7 @@ export async function steer(hub: Client, verb: Verb, name: string, dryRun: boole
   const { spec, done, targets } = VERBS[verb];
   const found = targets(await find(hub, name));
   if (typeof found === 'string')
-    throw new CodedError('NothingToDo', `there is nothing to ${verb} in rollout "${name}": ${found}`, {
+    throw cliError('NothingToDo', `there is nothing to ${verb} in rollout "${name}": ${found}`, {
       next: `kubenode rollout show ${name}`,
     });
   for (const each of found) {
@@ -113,7 +113,7 @@ async function withHub(flags: ConnectionFlags, work: (hub: Client) => Promise<nu
   } catch (error) {
     // What is absent is one object, or the kind.
     if (!hasReason(error, 'NotFound') || error.details?.name !== undefined) throw error;
-    throw new CodedError('NotAHub', 'this API server has no Rollouts: it is not a hub', {
+    throw cliError('NotAHub', 'this API server has no Rollouts: it is not a hub', {
       cause: error,
       next: 'name the hub: --context hub',
     });
@@ -126,7 +126,7 @@ async function find(hub: Client, name: string): Promise<Stored<Rollout>> {
   const found = await hub.find(Rollouts, { name });
   if (found !== undefined) return found;
   const names = (await hub.listAll(Rollouts)).items.map((rollout) => rollout.metadata.name);
-  throw new CodedError(
+  throw cliError(
     'NotFound',
     `there is no rollout "${name}"${names.length === 0 ? '; there are none' : `; there are ${names.slice(-5).join(', ')}`}`,
     { next: 'kubenode rollout show' },
@@ -135,7 +135,7 @@ async function find(hub: Client, name: string): Promise<Stored<Rollout>> {
 
 export async function show(hub: Client, name: string | undefined, flags: Flags, output: Output): Promise<number> {
   if (name === undefined) {
-    if (flags.wait !== undefined) throw new CodedError('Usage', '--wait waits for one rollout: name it', { next: 'kubenode rollout show' });
+    if (flags.wait !== undefined) throw cliError('Usage', '--wait waits for one rollout: name it', { next: 'kubenode rollout show' });
     const rollouts = (await hub.listAll(Rollouts)).items.sort((a, b) => b.spec.sequence - a.spec.sequence);
     if (flags.output !== undefined) return await dump(rollouts, flags.output, output);
     const now = Date.now();
@@ -171,7 +171,7 @@ export async function show(hub: Client, name: string | undefined, flags: Flags, 
 
 function seconds(text: string): number {
   const value = Number(text);
-  if (!(value >= 0)) throw new CodedError('Usage', `--wait must be a number of seconds, got "${text}"`);
+  if (!(value >= 0)) throw cliError('Usage', `--wait must be a number of seconds, got "${text}"`);
   return value;
 }
 

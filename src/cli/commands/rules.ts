@@ -2,7 +2,6 @@ import { existsSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { FACTS } from '../../api/facts.ts';
-import { CodedError } from '../../api/errors.ts';
 import { findingText } from '../../sync/render/finding.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { EXIT } from '../exit.ts';
@@ -13,6 +12,7 @@ import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/flee
 import { runHistories, type HistoryRun } from '../rules/histories.ts';
 import { DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
 import type { Run } from '../program.ts';
+import { cliError } from '../errors.ts';
 
 /** `kubenode rules check|test|facts`. Works on files alone: no server is asked. */
 export function rulesCommand(program: Command, run: Run): void {
@@ -45,7 +45,7 @@ export function rulesCommand(program: Command, run: Run): void {
 async function load(folder: string, flags: FleetFlags, output: Output, types = false): Promise<FleetRules> {
   const { bundleFor } = await import('../bundles.ts');
   const root = resolve(folder);
-  if (!existsSync(root)) throw new CodedError('Usage', `there is no folder ${root}`);
+  if (!existsSync(root)) throw cliError('Usage', `there is no folder ${root}`);
   const tree = { root, entry: flags.entry, include: flags.include ?? DEFAULT_INCLUDE };
   const loaded = await fleetRules(tree, await bundleFor('render'), AbortSignal.timeout(120_000), {
     types,
@@ -62,7 +62,7 @@ function sorted(words: readonly string[], entry: string): { folder: string; name
   const isFolder = (word: string): boolean =>
     existsSync(join(word, entry)) || (existsSync(word) && statSync(word).isDirectory() && word.includes('/'));
   const folders = words.filter(isFolder);
-  if (folders.length > 1) throw new CodedError('Usage', `one fleet at a time, got the folders ${folders.join(' and ')}`);
+  if (folders.length > 1) throw cliError('Usage', `one fleet at a time, got the folders ${folders.join(' and ')}`);
   return { folder: folders[0] ?? '.', names: words.filter((word) => !isFolder(word)) };
 }
 

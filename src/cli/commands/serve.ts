@@ -1,7 +1,6 @@
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { parse, stringify } from 'yaml';
-import { CodedError } from '../../api/errors.ts';
 import { LEFT_OUT, openCluster, serve, type EmbeddedCluster } from '@kubenode/embedded';
 import { systemClock } from '../../kube/clock.ts';
 import { EXIT } from '../exit.ts';
@@ -9,6 +8,7 @@ import type { Output } from '../output.ts';
 import { writePrivateFile } from '../private-file.ts';
 import type { Run } from '../program.ts';
 import { exitWithParent } from '../start/child.ts';
+import { cliError } from '../errors.ts';
 
 /** As kube-controller-manager's --node-monitor-grace-period. */
 const NODE_GRACE_MS = 40_000;
@@ -43,7 +43,7 @@ async function serveClusters(flags: Flags, output: Output): Promise<number> {
   const names = flags.clusters.split(',').map((name) => name.trim());
   for (const name of names) {
     if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(name))
-      throw new CodedError('Usage', `--clusters must be lower-case names with commas between, got "${flags.clusters}"`);
+      throw cliError('Usage', `--clusters must be lower-case names with commas between, got "${flags.clusters}"`);
   }
   const clusters: EmbeddedCluster[] = [];
   const stopped = Promise.withResolvers<void>();

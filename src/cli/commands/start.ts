@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Option, type Command } from 'commander';
-import { CodedError } from '../../api/errors.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import type { Run } from '../program.ts';
+import { cliError } from '../errors.ts';
 
 export const DEFAULT_PORTS = { 'the API servers': 7443, artifacts: 7480 } as const;
 
@@ -48,7 +48,7 @@ export function startCommand(program: Command, run: Run): void {
 function port(text: string, flag: string): number {
   const value = Number(text);
   if (!Number.isInteger(value) || value < 0 || value > 65_535)
-    throw new CodedError('Usage', `${flag} must be a port from 0 to 65535, got "${text}"`);
+    throw cliError('Usage', `${flag} must be a port from 0 to 65535, got "${text}"`);
   return value;
 }
 

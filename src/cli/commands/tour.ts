@@ -2,12 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Option, type Command } from 'commander';
-import { CodedError } from '../../api/errors.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
 import { StepReport } from '../tour/step-report.ts';
+import { cliError } from '../errors.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -47,13 +47,12 @@ async function tour(flags: Flags, output: Output): Promise<number> {
     import('../tour/repair-steps.ts'),
   ]);
   const patience = Number(flags.patience);
-  if (!(patience >= 1 && patience <= 100))
-    throw new CodedError('Usage', `--patience must be a number from 1 to 100, got "${flags.patience}"`);
+  if (!(patience >= 1 && patience <= 100)) throw cliError('Usage', `--patience must be a number from 1 to 100, got "${flags.patience}"`);
   const controlPlanes = flags.controlPlanes === undefined ? undefined : resolve(flags.controlPlanes);
   if (controlPlanes !== undefined) await (await import('../tour/unused.ts')).requireUnused(controlPlanes);
   const interrupted = new AbortController();
   const { signal } = interrupted;
-  const onSignal = (): void => interrupted.abort(new CodedError('Interrupted', 'interrupted'));
+  const onSignal = (): void => interrupted.abort(cliError('Interrupted', 'interrupted'));
   // Also more than once: npm passes on what the terminal has sent already.
   for (const name of SIGNALS) process.on(name, onSignal);
   const dir = await mkdtemp(join(tmpdir(), 'kubenode-tour-'));

@@ -1,11 +1,11 @@
 /** The components of a fleet, as the hub would render them. */
 import { signedText } from '../../api/component-form.ts';
-import { CodedError } from '../../api/errors.ts';
 import { MachineComponents, type MachineComponent } from '../../api/machine-component.ts';
 import { RenderError } from '../../sync/render/errors.ts';
 import { findingText } from '../../sync/render/finding.ts';
 import { render, type RenderOptions } from '../../sync/render/render.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
+import { cliError } from '../errors.ts';
 
 /**
  * Each component and version once. Errors: `RenderIsolation`; `RenderFailed` with every finding; `ReleaseConflict` for a version that two clusters have otherwise.
@@ -17,7 +17,7 @@ export async function fleetComponents(
   const rendered = await render(files, options).catch((error: unknown) => {
     if (!(error instanceof RenderError) || error.code === 'RenderIsolation') throw error;
     const next = error.findings.find((finding) => finding.next !== undefined)?.next;
-    throw new CodedError('RenderFailed', error.findings.map(findingText).join('\n'), {
+    throw cliError('RenderFailed', error.findings.map(findingText).join('\n'), {
       cause: error,
       ...(next === undefined ? {} : { next }),
     });
@@ -31,7 +31,7 @@ export async function fleetComponents(
       const { name } = component.metadata;
       const known = found.get(name);
       if (known !== undefined && signedText(known.spec) !== signedText(component.spec))
-        throw new CodedError('ReleaseConflict', `${location}: ${name} is another component in another cluster: a version has one content`);
+        throw cliError('ReleaseConflict', `${location}: ${name} is another component in another cluster: a version has one content`);
       found.set(name, component);
     }
   const components = [...found.values()].toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));

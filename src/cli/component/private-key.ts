@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto';
-import { CodedError } from '../../api/errors.ts';
 import { sshReader } from '../../sync/git/ssh-wire.ts';
+import { cliError } from '../errors.ts';
 
 /**
  * A private Ed25519 key: PKCS#8 in PEM, as `kubenode component keygen` and openssl write it, or OpenSSH's own form without a passphrase. Errors:
@@ -14,7 +14,7 @@ export function readPrivateKey(text: string, where: string): KeyObject {
   } catch {
     // Whatever it is, what it says might hold the key.
   }
-  throw new CodedError('KeyInvalid', `${where} holds no private Ed25519 key without a passphrase`, {
+  throw cliError('KeyInvalid', `${where} holds no private Ed25519 key without a passphrase`, {
     next: 'kubenode component keygen --out FILE, or: ssh-keygen -t ed25519 -N "" -f FILE',
   });
 }

@@ -2,9 +2,10 @@ import type { KeyObject } from 'node:crypto';
 import { signedText } from '../../api/component-form.ts';
 import { signComponent } from '../../api/component-key.ts';
 import { sha256Hex } from '../../api/digest.ts';
-import { CodedError } from '../../api/errors.ts';
+import type { CodedError } from '../../api/errors.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
 import type { Signatures } from '../../constructs/signatures.ts';
+import { cliError } from '../errors.ts';
 
 export interface Signed {
   component: string;
@@ -61,7 +62,7 @@ export function differing(before: readonly MachineComponent[], after: readonly M
 /** Errors: `SignaturesInvalid`. Empty text: none yet. */
 export function readSignatures(text: string, where: string): Signatures {
   const mistaken = (why: string, cause?: unknown): CodedError =>
-    new CodedError('SignaturesInvalid', `${where} ${why}`, { cause, next: 'put it back from Git, or write {} into it and sign again' });
+    cliError('SignaturesInvalid', `${where} ${why}`, { cause, next: 'put it back from Git, or write {} into it and sign again' });
   if (text.trim() === '') return {};
   let value: unknown;
   try {

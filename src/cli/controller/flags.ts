@@ -1,7 +1,7 @@
-import { CodedError } from '../../api/errors.ts';
 import type { ConnectionFlags } from '../connection.ts';
 import { requireDomains } from '../node-domains.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
+import { cliError } from '../errors.ts';
 
 export interface ControllerFlags extends ConnectionFlags {
   hub?: boolean;
@@ -28,19 +28,19 @@ const CELL_FLAGS = ['server', 'separateIdentities', 'mirror', 'localNodes', 'res
 
 /** Checks flags against each other. Errors: `Usage`. */
 export function readFlags(flags: ControllerFlags): { role: 'hub' | 'cell'; leaseSeconds: number } {
-  if (flags.hub !== true && flags.cell !== true) throw new CodedError('Usage', 'say which controllers to run: --hub or --cell');
+  if (flags.hub !== true && flags.cell !== true) throw cliError('Usage', 'say which controllers to run: --hub or --cell');
   if (flags.hub === true && flags.cache === undefined)
-    throw new CodedError('Usage', '--hub needs --cache DIR, a folder for what can be made again');
+    throw cliError('Usage', '--hub needs --cache DIR, a folder for what can be made again');
   for (const name of CELL_FLAGS) {
     if (flags.hub === true && flags[name] !== undefined)
-      throw new CodedError('Usage', `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} is for --cell`);
+      throw cliError('Usage', `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} is for --cell`);
   }
-  if (flags.cell === true && flags.isolation !== undefined) throw new CodedError('Usage', '--isolation is for --hub');
+  if (flags.cell === true && flags.isolation !== undefined) throw cliError('Usage', '--isolation is for --hub');
   if (flags.server !== undefined && !/^https:\/\/[^/?#]+\/?$/.test(flags.server))
-    throw new CodedError('Usage', `\`--server\` must be https://host:port, got "${flags.server}"`);
+    throw cliError('Usage', `\`--server\` must be https://host:port, got "${flags.server}"`);
   requireDomains(flags.nodeDomains);
   const leaseSeconds = Number(flags.leaseSeconds);
   if (!Number.isInteger(leaseSeconds) || leaseSeconds < 3 || leaseSeconds > 3600)
-    throw new CodedError('Usage', `\`--lease-seconds\` must be whole seconds from 3 to 3600, got "${flags.leaseSeconds}"`);
+    throw cliError('Usage', `\`--lease-seconds\` must be whole seconds from 3 to 3600, got "${flags.leaseSeconds}"`);
   return { role: flags.hub === true ? 'hub' : 'cell', leaseSeconds };
 }

@@ -1,6 +1,5 @@
 import { ADMITTED, bootstrapAccountName } from '../../api/admission.ts';
 import { ServiceAccounts } from '../../api/builtin.ts';
-import { CodedError } from '../../api/errors.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Bootstrap, type Machine } from '../../api/machine.ts';
 import type { Clock } from '../../api/ports.ts';
@@ -12,6 +11,7 @@ import type { Client } from '../../kube/client.ts';
 import { sleep } from '../../kube/clock.ts';
 import { findCondition } from '../../kube/conditions.ts';
 import { importError } from './facts.ts';
+import { cliError } from '../errors.ts';
 
 /** The least that Kubernetes gives. */
 const TOKEN_SECONDS = 600;
@@ -97,7 +97,7 @@ async function ensureMachine(
       found = await client.create(Machines, wanted, { fieldManager: 'kubenode-cli', signal });
     } catch (error) {
       if (hasReason(error, 'NotFound'))
-        throw new CodedError('NoPool', `there is no pool ${namespace}`, {
+        throw cliError('NoPool', `there is no pool ${namespace}`, {
           cause: error,
           next: `kubectl create namespace ${namespace}`,
         });
@@ -151,14 +151,14 @@ async function tokenOf({ client }: Cell, machine: Stored<Machine>, { accountUID 
     answer = await client.post(path, request, { signal });
   } catch (error) {
     if (!hasReason(error, 'Forbidden')) throw error;
-    throw new CodedError('MayNotAdmit', `you may not admit machines to pool ${namespace}`, {
+    throw cliError('MayNotAdmit', `you may not admit machines to pool ${namespace}`, {
       cause: error,
       next: `kubectl -n ${namespace} create rolebinding importers --clusterrole kubenode-importer --user YOU`,
     });
   }
   const token = (answer as { status?: { token?: unknown } } | null)?.status?.token;
   if (typeof token === 'string' && token !== '') return token;
-  throw new CodedError('NoToken', `the server gave no token for ${path}`);
+  throw cliError('NoToken', `the server gave no token for ${path}`);
 }
 
 async function joined(cell: Cell, machine: Stored<Machine>, withinMs: number, signal: AbortSignal): Promise<Stored<Machine>> {

@@ -1,6 +1,5 @@
 import { createInterface } from 'node:readline/promises';
-import { CodedError } from '../../api/errors.ts';
-import type { Remote } from '../../api/remote.ts';
+import { remoteError, type Remote } from '../../api/remote.ts';
 import { fingerprintOf } from '../../ssh/host-keys.ts';
 import type { Output } from '../output.ts';
 import type { Host } from './hosts.ts';
@@ -24,7 +23,7 @@ export async function hostKeysOf(host: Host, { remote, known, output, ask, signa
   const where = `${host.host} port ${host.port}`;
   if (before.length > 0) {
     if (host.fingerprint === undefined || before.some((key) => fingerprintOf(key) === host.fingerprint)) return before;
-    throw new CodedError(
+    throw remoteError(
       'HostKeyChanged',
       `${known.path} has another key for ${where} than ${host.fingerprint}: ${before.map(fingerprintOf).join(', ')}`,
       {
@@ -36,7 +35,7 @@ export async function hostKeysOf(host: Host, { remote, known, output, ask, signa
   if (host.fingerprint !== undefined) {
     const right = shown.filter((key) => fingerprintOf(key) === host.fingerprint);
     if (right.length === 0) {
-      throw new CodedError('HostKeyChanged', `${where} shows no key ${host.fingerprint}, but ${shown.map(fingerprintOf).join(', ')}`, {
+      throw remoteError('HostKeyChanged', `${where} shows no key ${host.fingerprint}, but ${shown.map(fingerprintOf).join(', ')}`, {
         next: 'look on the machine itself: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub',
       });
     }
@@ -46,7 +45,7 @@ export async function hostKeysOf(host: Host, { remote, known, output, ask, signa
   const best = shown.find((key) => key.startsWith('ssh-ed25519 ')) ?? shown[0] ?? '';
   const [type = ''] = best.split(' ');
   if (!ask) {
-    throw new CodedError('HostKeyUnknown', `the host key of ${where} is not known; it shows ${type} ${fingerprintOf(best)}`, {
+    throw remoteError('HostKeyUnknown', `the host key of ${where} is not known; it shows ${type} ${fingerprintOf(best)}`, {
       next: `if that is what ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub prints on the machine: --fingerprint ${fingerprintOf(best)}, or fingerprint=… in the file`,
     });
   }
@@ -57,7 +56,7 @@ export async function hostKeysOf(host: Host, { remote, known, output, ask, signa
       '  Is it that of the machine? On the machine: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub [yes/no] ',
       { signal },
     );
-    if (answer.trim().toLowerCase() !== 'yes') throw new CodedError('HostKeyUnknown', `the host key of ${where} was not confirmed`);
+    if (answer.trim().toLowerCase() !== 'yes') throw remoteError('HostKeyUnknown', `the host key of ${where} was not confirmed`);
   } finally {
     prompt.close();
   }

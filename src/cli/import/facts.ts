@@ -1,4 +1,4 @@
-import { CodedError, surroundings } from '../../api/errors.ts';
+import { errorsOf, surroundings, type CodedError, type ErrorTable } from '../../api/errors.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { Architecture } from '../agent-package/runtime.ts';
 
@@ -29,11 +29,13 @@ export const IMPORT_ERRORS = {
   AgentNotRunning: surroundings('the agent does not keep running'),
   InstallFailed: surroundings('the agent could not be installed'),
   NotJoined: surroundings('the cell has not heard of the agent yet'),
-} as const;
+} as const satisfies ErrorTable;
 export type ImportErrorCode = keyof typeof IMPORT_ERRORS;
 
+const errorOf = errorsOf(IMPORT_ERRORS);
+
 export const importError = (code: ImportErrorCode, message: string, next: string, cause?: unknown): CodedError =>
-  new CodedError(code, message, { next, ...(cause === undefined ? {} : { cause }) });
+  errorOf(code, message, { next, ...(cause === undefined ? {} : { cause }) });
 
 export function readFacts(stdout: string): Facts {
   const facts = new Map<string, string[]>();

@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { CodedError } from '../../api/errors.ts';
+import { cliError } from '../errors.ts';
 
 /** One machine as it was asked for. */
 export interface Host {
@@ -24,7 +24,7 @@ const FINGERPRINT = /^SHA256:[A-Za-z0-9+/]{43}$/;
 export function parseHost(text: string, defaults: HostDefaults, where = ''): Host {
   const [, user = defaults.user, six, name, port] = FORM.exec(text) ?? [];
   const host = six ?? name ?? (isIPv6(text) ? text : undefined);
-  if (host === undefined) throw new CodedError('Usage', `${where}a machine is written [user@]host[:port], not "${text}"`);
+  if (host === undefined) throw cliError('Usage', `${where}a machine is written [user@]host[:port], not "${text}"`);
   return { host, port: port === undefined ? defaults.port : Number(port), user };
 }
 
@@ -43,7 +43,7 @@ export function parseHostsFile(text: string, path: string, defaults: HostDefault
       const [key, value] = [word.slice(0, at), word.slice(at + 1)];
       if (at > 0 && key === 'name') host.name = value;
       else if (at > 0 && key === 'fingerprint') host.fingerprint = fingerprint(value, where);
-      else throw new CodedError('Usage', `${where}"${word}" is neither name=… nor fingerprint=…`);
+      else throw cliError('Usage', `${where}"${word}" is neither name=… nor fingerprint=…`);
     }
     return [host];
   });
@@ -52,7 +52,7 @@ export function parseHostsFile(text: string, path: string, defaults: HostDefault
 /** Errors: `Usage`. */
 export function fingerprint(text: string, where = ''): string {
   if (FINGERPRINT.test(text)) return text;
-  throw new CodedError('Usage', `${where}a fingerprint is SHA256: and 43 characters, as ssh-keygen -l prints it, not "${text}"`);
+  throw cliError('Usage', `${where}a fingerprint is SHA256: and 43 characters, as ssh-keygen -l prints it, not "${text}"`);
 }
 
 /** Errors: `Usage` where two are one machine, or have one name. */
@@ -65,7 +65,7 @@ export function requireDistinct(hosts: readonly Host[]): void {
     for (const each of hosts) {
       const key = of(each);
       if (key === undefined) continue;
-      if (seen.has(key)) throw new CodedError('Usage', `the ${what} ${key} is given twice`);
+      if (seen.has(key)) throw cliError('Usage', `the ${what} ${key} is given twice`);
       seen.add(key);
     }
   }

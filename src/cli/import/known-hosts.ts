@@ -1,8 +1,8 @@
 import { appendFile, mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { CodedError } from '../../api/errors.ts';
 import { xdgFolder } from '../../kube/home.ts';
 import { hostKeyOf } from '../../ssh/host-keys.ts';
+import { cliError } from '../errors.ts';
 
 /** Host keys that were confirmed once, a line each: `[host]:port ssh-ed25519 AAAA…`. A file of KubeNode's own: the user's known_hosts is neither read nor written. */
 export interface KnownHosts {
@@ -25,7 +25,7 @@ export async function openKnownHosts(path: string): Promise<KnownHosts> {
     const at = line.indexOf(' ');
     const key = hostKeyOf(line.slice(at + 1));
     if (key === undefined)
-      throw new CodedError('KnownHostsInvalid', `${path}:${index + 1} holds no host key`, { next: `correct or delete that line` });
+      throw cliError('KnownHostsInvalid', `${path}:${index + 1} holds no host key`, { next: `correct or delete that line` });
     known.set(line.slice(0, at), [...(known.get(line.slice(0, at)) ?? []), key]);
   }
   const nameOf = (host: string, port: number): string => `[${host}]:${port}`;

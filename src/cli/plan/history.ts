@@ -1,11 +1,12 @@
 /** Names and ancestry of commits in the clone that a plan is made in: a work tree, a linked one, or a bare repository, shallow or not. */
 import * as fs from 'node:fs';
 import * as git from 'isomorphic-git';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { messageOf } from '../../api/errors.ts';
 import { MAX_WALK, relate } from '../../sync/git/ancestry.ts';
 import { findLayout, type Layout } from '../../sync/git/layout.ts';
 import { openObjects, readShallow, readText } from '../../sync/git/objects.ts';
 import { hasCommit } from '../../sync/git/reading.ts';
+import { cliError } from '../errors.ts';
 
 /** `main~2`, `HEAD^`, `v1.0.0^2~1`: a name, and the way from there to an ancestor. */
 const REVISION = /^([^~^:]+)((?:~\d*|\^\d*)*)$/;
@@ -29,7 +30,7 @@ export async function resolveRevision(folder: string, revision: string): Promise
     }
     return oid;
   } catch (cause) {
-    throw new CodedError('NoSuchRevision', `the repository in ${folder} has no commit, branch or tag "${revision}"`, {
+    throw cliError('NoSuchRevision', `the repository in ${folder} has no commit, branch or tag "${revision}"`, {
       cause,
       next: 'git fetch, or name one that git log shows',
     });

@@ -1,6 +1,6 @@
 /** Makes a plan: what would become of a commit, or of the files of a folder, on a hub as it is, or as a snapshot has it. Nothing is written. */
 import * as fs from 'node:fs';
-import { CodedError, isCoded } from '../../api/errors.ts';
+import { isCoded } from '../../api/errors.ts';
 import type { Fleet } from '../../api/fleet.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { systemClock } from '../../kube/clock.ts';
@@ -17,6 +17,7 @@ import { readFleet } from '../rules/working-tree.ts';
 import { forecast, type Forecast } from './forecast.ts';
 import { historyWarning, resolveRevision } from './history.ts';
 import type { Snapshot } from './snapshot.ts';
+import { cliError } from '../errors.ts';
 
 export interface PlanRequest {
   /** Absolute path of the repository. */
@@ -68,7 +69,7 @@ function fleetOf({ fleets }: Snapshot, name: string | undefined): Stored<Fleet> 
   const names = fleets.map(({ metadata }) => metadata.name).join(', ') || 'none';
   const found = name === undefined ? (fleets.length === 1 ? fleets[0] : undefined) : fleets.find(({ metadata }) => metadata.name === name);
   if (found !== undefined) return found;
-  throw new CodedError(
+  throw cliError(
     'NoSuchFleet',
     name === undefined ? `which Fleet? There are: ${names}` : `there is no Fleet "${name}"; there are: ${names}`,
     {

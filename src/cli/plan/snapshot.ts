@@ -1,11 +1,12 @@
 /** What a plan is made on: what a hub has published of a Fleet, read from it now or kept in a file. Without what a plan does not need. */
 import { Clusters, type Cluster } from '../../api/cluster.ts';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { type CodedError, messageOf } from '../../api/errors.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { API_VERSION, type FieldError } from '../../api/kind.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
+import { cliError } from '../errors.ts';
 
 export const SNAPSHOT_KIND = 'FleetSnapshot';
 
@@ -54,7 +55,7 @@ export function snapshotText({ takenAt, fleets, clusters, rollouts }: Snapshot):
 /** Errors: InvalidSnapshot, which names the field. */
 export function parseSnapshot(text: string, file: string): Snapshot {
   const invalid = (message: string, cause?: unknown): CodedError =>
-    new CodedError('InvalidSnapshot', `${file} is no snapshot of a hub: ${message}`, { cause, next: 'kubenode snapshot > FILE' });
+    cliError('InvalidSnapshot', `${file} is no snapshot of a hub: ${message}`, { cause, next: 'kubenode snapshot > FILE' });
   let value: unknown;
   try {
     value = JSON.parse(text);

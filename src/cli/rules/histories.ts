@@ -1,10 +1,11 @@
 /** Recorded histories of a fleet's rules, `rules/histories/<rule>/*.json`, and what came of replaying them. */
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { messageOf } from '../../api/errors.ts';
 import { parseHistory, type History } from '../../rules/history.ts';
 import { validationErrorText } from '../../rules/validation-error.ts';
 import { replay, type Replay } from '../../rules/replay.ts';
 import { listTree, readTreeFile } from '../tree-files.ts';
 import type { FleetRule } from './fleet-rules.ts';
+import { cliError } from '../errors.ts';
 
 export const HISTORIES = 'rules/histories';
 
@@ -28,7 +29,7 @@ export async function runHistories(root: string, rules: readonly FleetRule[], wa
   const names = [...new Set(rules.map(({ rule }) => rule.metadata.name))];
   const unknown = wanted.find((name) => !names.includes(name));
   if (unknown !== undefined)
-    throw new CodedError('NotFound', `the fleet has no rule "${unknown}"${names.length === 0 ? '' : `; it has ${names.join(', ')}`}`, {
+    throw cliError('NotFound', `the fleet has no rule "${unknown}"${names.length === 0 ? '' : `; it has ${names.join(', ')}`}`, {
       next: 'kubenode rules check',
     });
   const histories = historiesOf(root);

@@ -1,7 +1,7 @@
 /** The files of a fleet as they stand in a folder: what the next commit would hold. */
 import { posix } from 'node:path';
-import { CodedError } from '../../api/errors.ts';
 import { listTree, readTreeFile, treeEntry } from '../tree-files.ts';
+import { cliError } from '../errors.ts';
 
 export interface FleetFolder {
   /** Root of the repository. */
@@ -15,7 +15,7 @@ export interface FleetFolder {
 /** Text by path in the repository. Throws FleetNotFound where the entry is not, TreeSymlink and TreeMode as the hub does for a commit. */
 export function readFleet({ root, entry, include }: FleetFolder): Map<string, string> {
   if (treeEntry(root, posix.normalize(entry)) === undefined)
-    throw new CodedError('FleetNotFound', `there is no fleet in ${root}: it has no file "${entry}"`, {
+    throw cliError('FleetNotFound', `there is no fleet in ${root}: it has no file "${entry}"`, {
       next: 'name the folder of the fleet repository, or its entry: --entry fleet/main.ts',
     });
   const files = new Map<string, string>();

@@ -1,7 +1,7 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { type CodedError, messageOf } from '../../api/errors.ts';
 import type { Client } from '../../kube/client.ts';
 import { sleep } from '../../kube/clock.ts';
 import { createClient } from '../../kube/http-client.ts';
@@ -12,6 +12,7 @@ import { installOn } from './installed.ts';
 import { MANAGER } from './prepare.ts';
 import type { LocalProcesses } from './processes.ts';
 import { CONTEXTS, must, type LocalSystem } from './system.ts';
+import { cliError } from '../errors.ts';
 
 const UP_MS = 30_000;
 
@@ -66,7 +67,7 @@ async function connectTo({ state, clock, closing }: LocalSystem, name: string): 
 
 function notUp({ state }: LocalSystem, { why }: ServerExit, cause: unknown): CodedError {
   const log = join(state.logs, 'server.log');
-  return new CodedError(
+  return cliError(
     'ServerNotUp',
     `the API server did not come up${why === undefined ? ` within ${UP_MS / 1000} s` : ` (${why})`}:\n${tail(log)}`,
     { cause, next: `read ${log}` },
@@ -82,7 +83,7 @@ export async function installEverywhere(system: LocalSystem, clients: ReadonlyMa
       const installing = installOn(must(clients, name), { role, fieldManager: MANAGER, embedded: given === undefined, clock, signal });
       const where = given === undefined ? name : `${name}, ${given.servers[name]}`;
       const made = await installing.catch((cause: unknown) => {
-        throw new CodedError('NotPrepared', `${where}: ${messageOf(cause)}`, { cause });
+        throw cliError('NotPrepared', `${where}: ${messageOf(cause)}`, { cause });
       });
       if (given !== undefined) output.say('done', `${where}: there are now ${made}`);
     }),

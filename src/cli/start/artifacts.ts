@@ -2,8 +2,8 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { CodedError } from '../../api/errors.ts';
 import { serverTimes } from '../../api/server-limits.ts';
+import { cliError } from '../errors.ts';
 
 /** Serves the packed stand-ins on loopback, as a mirror would: `GET /artifacts/<name>` and nothing else. */
 export async function serveArtifacts(dir: string, port: number): Promise<{ url: string; close(): Promise<void> }> {
@@ -21,7 +21,7 @@ export async function serveArtifacts(dir: string, port: number): Promise<{ url: 
     server.once('error', (error: NodeJS.ErrnoException) => {
       reject(
         error.code === 'EADDRINUSE'
-          ? new CodedError('PortInUse', `port ${port} of 127.0.0.1, for artifacts, is in use`, {
+          ? cliError('PortInUse', `port ${port} of 127.0.0.1, for artifacts, is in use`, {
               next: 'end what uses it, or choose another: --artifacts-port PORT',
             })
           : error,

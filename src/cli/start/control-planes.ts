@@ -1,12 +1,13 @@
 import { kubeErrorCodes } from '../../kube/errors.ts';
 import { stringify } from 'yaml';
-import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
+import { isCoded, messageOf } from '../../api/errors.ts';
 import { CustomResourceDefinitions } from '../../api/builtin.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { createClient } from '../../kube/http-client.ts';
 import { httpTransport } from '../../kube/http-transport.ts';
 import { loadKubeconfig, type LoadedConnection } from '../../kube/kubeconfig.ts';
 import { CELLS } from './prepare.ts';
+import { cliError } from '../errors.ts';
 
 /** Control planes that somebody else runs, looked at and found good. */
 export interface ControlPlanes {
@@ -37,7 +38,7 @@ export async function readControlPlanes(path: string): Promise<ControlPlanes> {
     if (other !== undefined) problems.push(`${name}: it is ${connection.server}, as is ${other.name}; each cell needs a server of its own`);
   }
   if (problems.length > 0)
-    throw new CodedError('ControlPlanesUnusable', `${path} cannot be used; nothing was started or changed\n  ${problems.join('\n  ')}`, {
+    throw cliError('ControlPlanesUnusable', `${path} cannot be used; nothing was started or changed\n  ${problems.join('\n  ')}`, {
       next: `it must have the contexts ${NAMES.join(', ')}, each with certificate authority, and an administrator's token or certificate`,
     });
   return {

@@ -1,5 +1,5 @@
 import { createServer } from 'node:net';
-import { CodedError } from '../../api/errors.ts';
+import { cliError } from '../errors.ts';
 
 export async function freePort(): Promise<number> {
   return await new Promise((resolve, reject) => {
@@ -33,7 +33,7 @@ export async function assertFree(port: number, what: string, flag: string): Prom
     const server = createServer().once('error', (error: NodeJS.ErrnoException) =>
       reject(
         error.code === 'EADDRINUSE'
-          ? new CodedError('PortInUse', `port ${port} of 127.0.0.1, for ${what}, is in use`, {
+          ? cliError('PortInUse', `port ${port} of 127.0.0.1, for ${what}, is in use`, {
               next: `end what uses it (another kubenode start?), or choose another: ${flag} PORT`,
             })
           : error,

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as fs from 'node:fs';
-import { CodedError } from '../../api/errors.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { listTree, readTreeFile } from '../tree-files.ts';
+import { cliError } from '../errors.ts';
 
 /** What a fleet repository of one's own begins with. */
 const PARTS = ['fleet', 'rules', 'cdk8s.yaml'];
@@ -13,7 +13,7 @@ export async function ownRepository(dir: string, source: string): Promise<string
   if (fs.existsSync(dir)) return dir;
   const shipped = fs.existsSync(join(source, 'fleet')) ? source : fileURLToPath(new URL('../../../', import.meta.url));
   if (!fs.existsSync(join(shipped, 'fleet'))) {
-    throw new CodedError('NoFleet', `${source} holds no fleet/ folder and no Git repository`, {
+    throw cliError('NoFleet', `${source} holds no fleet/ folder and no Git repository`, {
       next: 'run it in a checkout, or name one: --repository DIR',
     });
   }

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CodedError, messageOf } from '../../api/errors.ts';
+import { cliError } from '../errors.ts';
 
 /** Format of the folder that `kubenode start` keeps. Raised when an older KubeNode could not read what a newer one wrote. */
 const FORMAT = 1;
@@ -41,7 +42,7 @@ export function readPorts(dir: string): Ports | undefined {
 export function requireServers(dir: string, servers: Servers | undefined): void {
   const found = read(dir);
   if (found === undefined || words(found.servers) === words(servers)) return;
-  throw new CodedError('OtherServers', `${dir} was made with ${words(found.servers)}, not with ${words(servers)}; nothing was changed`, {
+  throw cliError('OtherServers', `${dir} was made with ${words(found.servers)}, not with ${words(servers)}; nothing was changed`, {
     next:
       found.servers === undefined
         ? 'start without --control-planes, or with another folder: --state DIR'
@@ -86,7 +87,7 @@ function read(dir: string): State | undefined {
     text = readFileSync(file, 'utf8');
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    throw new CodedError('StateDamaged', `${file} cannot be read: ${messageOf(error)}`, {
+    throw cliError('StateDamaged', `${file} cannot be read: ${messageOf(error)}`, {
       cause: error,
       next: `use another folder: --state DIR`,
     });
@@ -95,7 +96,7 @@ function read(dir: string): State | undefined {
     return parse(JSON.parse(text), file, dir);
   } catch (error) {
     if (error instanceof CodedError) throw error;
-    throw new CodedError('StateDamaged', `${file} is not JSON: ${messageOf(error)}`, {
+    throw cliError('StateDamaged', `${file} is not JSON: ${messageOf(error)}`, {
       cause: error,
       next: `move ${dir} away to start again, or use another folder: --state DIR`,
     });
@@ -109,7 +110,7 @@ function parse(found: unknown, file: string, dir: string): State {
     servers?: unknown;
   };
   if (typeof format === 'number' && format > FORMAT) {
-    throw new CodedError(
+    throw cliError(
       'StateTooNew',
       `${dir} was written by a newer KubeNode (format ${format}, this one reads up to ${FORMAT}); nothing was changed`,
       {
@@ -118,7 +119,7 @@ function parse(found: unknown, file: string, dir: string): State {
     );
   }
   if (typeof format !== 'number' || typeof ports?.server !== 'number' || typeof ports.artifacts !== 'number' || !isServers(servers)) {
-    throw new CodedError('StateDamaged', `${file} is not what KubeNode wrote`, {
+    throw cliError('StateDamaged', `${file} is not what KubeNode wrote`, {
       next: `move ${dir} away to start again, or use another folder: --state DIR`,
     });
   }

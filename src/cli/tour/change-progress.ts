@@ -1,12 +1,12 @@
 /** What the steps about changes observe: versions on machines, and rollouts. */
 import { readFile, readdir, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CodedError } from '../../api/errors.ts';
 import { Fleets } from '../../api/fleet.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import { CELLS, type CellName, type TourSystem } from './system.ts';
 import { MACHINES } from './tour-step.ts';
+import { cliError } from '../errors.ts';
 
 export const statusOf = (machine: Machine, component: string) => machine.status?.components?.find((each) => each.name === component);
 export const unitOf = (rollout: Rollout | undefined, component: string) =>
@@ -46,7 +46,7 @@ export async function follow(
     await onRead?.();
     const found = await system.rolloutOf(commit);
     if (unitOf(found, component)?.phase === 'Halted')
-      throw new CodedError('Violated', `the rollout halted: ${unitOf(found, component)?.message}`);
+      throw cliError('Violated', `the rollout halted: ${unitOf(found, component)?.message}`);
     return unitOf(found, component)?.phase === 'Done' ? found : undefined;
   });
   return { rollout, order };
@@ -57,7 +57,7 @@ function assertStages(order: { cell: CellName; name: string }[]): void {
     for (const earlier of CELLS.slice(0, CELLS.indexOf(cell))) {
       const before = order.slice(0, index).filter((each) => each.cell === earlier).length;
       if (before < MACHINES[earlier])
-        throw new CodedError('Violated', `${cell} was changed while ${earlier} was not done: ${order.map((each) => each.name).join(', ')}`);
+        throw cliError('Violated', `${cell} was changed while ${earlier} was not done: ${order.map((each) => each.name).join(', ')}`);
     }
   }
 }

@@ -1,6 +1,5 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { CodedError } from '../../api/errors.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { Rollouts } from '../../api/rollout.ts';
 import { accepted, everywhere, follow, holds, runs, statusOf, unitOf } from './change-progress.ts';
@@ -8,6 +7,7 @@ import type { TourFleet } from './fleet.ts';
 import { unitPids } from './node-service.ts';
 import type { TourSystem } from './system.ts';
 import { DETECTOR, KUBELET, MACHINES, RUNTIME, type TourStep } from './tour-step.ts';
+import { cliError } from '../errors.ts';
 
 /** The first part of the tour: changes. Each step observes the API and the nodes' own files and processes. */
 export const changeSteps = (system: TourSystem, fleet: TourFleet): TourStep[] => [
@@ -26,7 +26,7 @@ const noUnit = (system: TourSystem, fleet: TourFleet): TourStep => ({
     const commit = await fleet.remark();
     await accepted(system, commit);
     const after = (await system.client('hub').listAll(Rollouts)).items.length;
-    if (after !== before) throw new CodedError('Violated', `${after - before} rollouts were made`);
+    if (after !== before) throw cliError('Violated', `${after - before} rollouts were made`);
     return 'accepted, nothing written to any cell';
   },
 });
@@ -52,10 +52,10 @@ const inStages = (system: TourSystem, fleet: TourFleet): TourStep => ({
         seen.push(set.status.batch);
       }
     });
-    if (!overlapped) throw new CodedError('Violated', 'the second component waited for the first');
+    if (!overlapped) throw cliError('Violated', 'the second component waited for the first');
     await follow(system, { commit: second, component: DETECTOR, version: '1.0.1', ms: 60_000 });
     if (!(await everywhere(system, RUNTIME, '1.0.1')) || !(await everywhere(system, DETECTOR, '1.0.1')))
-      throw new CodedError('Violated', 'files or processes do not hold what the API says');
+      throw cliError('Violated', 'files or processes do not hold what the API says');
     return `order: ${order.map((each) => each.name).join(' → ')}; the other component ran beside it`;
   },
 });
@@ -69,7 +69,7 @@ const failingProbe = (system: TourSystem, fleet: TourFleet): TourStep => ({
       return unitOf(found, RUNTIME)?.phase === 'Halted' ? found : undefined;
     });
     const [machine] = await system.machines('test');
-    if (machine === undefined) throw new CodedError('Violated', 'test has no machine');
+    if (machine === undefined) throw cliError('Violated', 'test has no machine');
     await system.until('the node runs what it ran before', 20_000, async () => {
       const [now] = await system.machines('test');
       return now !== undefined && (await runs(system, now, RUNTIME, '1.0.1'));
@@ -77,7 +77,7 @@ const failingProbe = (system: TourSystem, fleet: TourFleet): TourStep => ({
     for (const cell of ['pre', 'prod'] as const) {
       const sets = (await system.client(cell).listAll(MachineComponentSets)).items.filter((set) => set.spec.componentName === RUNTIME);
       if (sets.some((set) => set.spec.version === '1.9.0') || (await holds(system, cell, RUNTIME, '1.9.0')) > 0)
-        throw new CodedError('Violated', `${cell} was touched`);
+        throw cliError('Violated', `${cell} was touched`);
     }
     await fleet.revert();
     await system.until('the revert is done', 60_000, async () => {
@@ -94,7 +94,7 @@ const revertHalfway = (system: TourSystem, fleet: TourFleet): TourStep => ({
     await fleet.bump(KUBELET, '1.0.1');
     await system.until('prod has begun and is not done', 90_000, async () => {
       const count = await holds(system, 'prod', KUBELET, '1.0.1');
-      if (count === MACHINES.prod) throw new CodedError('Violated', 'it was done before it could be reverted');
+      if (count === MACHINES.prod) throw cliError('Violated', 'it was done before it could be reverted');
       return count > 0;
     });
     const touched = new Set<string>();
@@ -105,7 +105,7 @@ const revertHalfway = (system: TourSystem, fleet: TourFleet): TourStep => ({
       const found = await system.rolloutOf(commit);
       return unitOf(found, KUBELET)?.phase === 'Done' ? found : undefined;
     });
-    if (unitOf(rollout, KUBELET)?.lane !== 'Restore') throw new CodedError('Violated', `lane ${unitOf(rollout, KUBELET)?.lane}`);
+    if (unitOf(rollout, KUBELET)?.lane !== 'Restore') throw cliError('Violated', `lane ${unitOf(rollout, KUBELET)?.lane}`);
     await system.until('every node runs 1.0.0 again', 20_000, () => everywhere(system, KUBELET, '1.0.0'));
     return `${touched.size} of ${MACHINES.prod} prod machines had it; all are back, lane Restore`;
   },
@@ -115,11 +115,11 @@ const killedService = (system: TourSystem): TourStep => ({
   name: 'a service that is killed on a node is started again',
   async run() {
     const [machine] = await system.machines('pre');
-    if (machine === undefined) throw new CodedError('Violated', 'pre has no machine');
+    if (machine === undefined) throw cliError('Violated', 'pre has no machine');
     const before = (await unitPids(system.root(machine))).get(RUNTIME);
     const answer = await system.ask(machine, RUNTIME);
     if (before === undefined || answer?.pid !== before)
-      throw new CodedError('Violated', `the agent records pid ${before}, the service says ${answer?.pid}`);
+      throw cliError('Violated', `the agent records pid ${before}, the service says ${answer?.pid}`);
     process.kill(before, 'SIGKILL');
     const started = performance.now();
     const after = await system.until('it answers with another pid', 20_000, async () => {
@@ -134,7 +134,7 @@ const editedFile = (system: TourSystem): TourStep => ({
   name: 'a file that is edited on a node is repaired',
   async run() {
     const [machine] = await system.machines('pre');
-    if (machine === undefined) throw new CodedError('Violated', 'pre has no machine');
+    if (machine === undefined) throw cliError('Violated', 'pre has no machine');
     const path = join(system.root(machine), 'etc', RUNTIME, 'config.json');
     const before = await readFile(path, 'utf8');
     await writeFile(path, '{"edited": "by hand"}\n');

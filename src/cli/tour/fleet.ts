@@ -3,8 +3,8 @@ import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { CodedError } from '../../api/errors.ts';
 import { versionLines } from '../version-lines.ts';
+import { cliError } from '../errors.ts';
 
 const run = promisify(execFile);
 
@@ -36,7 +36,7 @@ export async function cloneFleet(source: string, dir: string): Promise<TourFleet
       const { stdout } = await run('git', [...settings.flatMap((setting) => ['-c', setting]), ...args], { timeout: 30_000 });
       return stdout.trim();
     } catch (error) {
-      throw new CodedError('GitFailed', `git ${args.join(' ')}: ${error instanceof Error ? error.message : String(error)}`, {
+      throw cliError('GitFailed', `git ${args.join(' ')}: ${error instanceof Error ? error.message : String(error)}`, {
         cause: error,
       });
     }
@@ -65,8 +65,7 @@ export async function cloneFleet(source: string, dir: string): Promise<TourFleet
       const before = await readFile(versions, 'utf8');
       const line = versionLines(before).find((each) => each.component === component);
       const after = line === undefined ? before : before.replace(line.text, line.text.replace(`'${line.version}'`, `'${version}'`));
-      if (after === before)
-        throw new CodedError('NoSuchLine', `fleet/versions.ts names no version of ${component}, or names ${version} already`);
+      if (after === before) throw cliError('NoSuchLine', `fleet/versions.ts names no version of ${component}, or names ${version} already`);
       await writeFile(versions, after);
       return await commit(`Bump ${component} to ${version}`);
     },

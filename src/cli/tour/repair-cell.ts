@@ -2,7 +2,6 @@ import { appendFile, mkdir, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { Nodes } from '../../api/builtin.ts';
 import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruption-ledger.ts';
-import { CodedError } from '../../api/errors.ts';
 import type { Machine } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
@@ -10,6 +9,7 @@ import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import type { TourSystem } from './system.ts';
 import { RUNTIME } from './tour-step.ts';
+import { cliError } from '../errors.ts';
 
 type Job = Stored<RemedyOperationJob>;
 
@@ -33,13 +33,13 @@ export class RepairCell {
   /** The prod machines by place, always in the same order. */
   async machineAt(index: number): Promise<Stored<Machine>> {
     const machine = (await this.machines())[index];
-    if (machine === undefined) throw new CodedError('Violated', `${CELL} has no machine ${index}`);
+    if (machine === undefined) throw cliError('Violated', `${CELL} has no machine ${index}`);
     return machine;
   }
 
   async named(name: string): Promise<Stored<Machine>> {
     const machine = (await this.machines()).find((each) => each.metadata.name === name);
-    if (machine === undefined) throw new CodedError('Violated', `Machine ${name} is gone`);
+    if (machine === undefined) throw cliError('Violated', `Machine ${name} is gone`);
     return machine;
   }
 
@@ -78,7 +78,7 @@ export class RepairCell {
   /** Ends well, leaves no cordon and no reservation, and the services answer. */
   async healed(machine: Machine, rule: string, ms: number, seen: string[] = []): Promise<Job> {
     const job = await this.ended(machine, rule, 'Reboot', ms, seen);
-    if (job.status?.phase !== 'Succeeded') throw new CodedError('Violated', `${job.metadata.name}: ${job.status?.explanation}`);
+    if (job.status?.phase !== 'Succeeded') throw cliError('Violated', `${job.metadata.name}: ${job.status?.explanation}`);
     await this.system.until(`${machine.metadata.name} is back in use`, 20_000, async () => {
       const node = await this.cell.get(Nodes, { name: machine.metadata.name });
       const free = node.spec?.unschedulable !== true && node.metadata.annotations?.[ANNOTATIONS.cordonOwner] === undefined;

@@ -1,5 +1,4 @@
 import { Nodes, Pods } from '../../api/builtin.ts';
-import { CodedError } from '../../api/errors.ts';
 import { Freezes } from '../../api/freeze.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { NodeRemediers } from '../../api/node-remedier.ts';
@@ -8,6 +7,7 @@ import { CELL, POOL, RepairCell } from './repair-cell.ts';
 import { FAULTS, RULES_FILE, RULES_TEXT } from './rules.ts';
 import type { TourSystem } from './system.ts';
 import { RUNTIME, type TourStep } from './tour-step.ts';
+import { cliError } from '../errors.ts';
 
 /**
  * The second part of the tour: repairs. A fault is a line in the kernel log of a node, from which its detector makes a Node condition, as Node
@@ -38,7 +38,7 @@ const rulesByCommit = (repairs: RepairCell, fleet: TourFleet): TourStep => ({
     const rules = (await repairs.cell.listAll(NodeRemediers)).items.filter((rule) => rule.metadata.name.startsWith('tour-'));
     const refused = rules.filter((rule) => !accepted(rule.status?.conditions));
     if (rules.length === 0 || refused.length > 0)
-      throw new CodedError('Violated', `not accepted: ${refused.map((rule) => rule.metadata.name).join(', ')}`);
+      throw cliError('Violated', `not accepted: ${refused.map((rule) => rule.metadata.name).join(', ')}`);
     return `${rules.length} rules accepted in ${CELL}: ${rules.map((rule) => rule.metadata.name).join(', ')}`;
   },
 });
@@ -53,8 +53,8 @@ const fromCondition = (repairs: RepairCell): TourStep => ({
     const job = await repairs.healed(machine, 'tour-readonly', 40_000, seen);
     const after = await repairs.system.ask(machine, RUNTIME);
     if ((await repairs.bootOf(machine)) === boot || after?.pid === before?.pid)
-      throw new CodedError('Violated', 'the job says it rebooted the node, and the node did not');
-    if (job.status?.operationID === undefined) throw new CodedError('Violated', 'it had no reservation in the ledger');
+      throw cliError('Violated', 'the job says it rebooted the node, and the node did not');
+    if (job.status?.operationID === undefined) throw cliError('Violated', 'it had no reservation in the ledger');
     return `${seen.join(' → ')}; boot ${boot.slice(0, 8)} → ${(await repairs.bootOf(machine)).slice(0, 8)}, pid ${before?.pid} → ${after?.pid}`;
   },
 });
@@ -80,7 +80,7 @@ const overBudget = (repairs: RepairCell): TourStep => ({
     });
     await watching;
     await Promise.all([repairs.healed(first, 'tour-readonly', 30_000), repairs.healed(second, 'tour-readonly', 30_000)]);
-    if (most.reservations > 1) throw new CodedError('Violated', `${most.reservations} machines had a reservation at once`);
+    if (most.reservations > 1) throw cliError('Violated', `${most.reservations} machines had a reservation at once`);
     const { verdict } = refused.status ?? {};
     return `${refused.spec.node}: ${verdict?.limit}, ${verdict?.used} of ${verdict?.of} by ${verdict?.holders?.join(', ')}; both healed, one after the other`;
   },
@@ -100,17 +100,16 @@ const migrated = (repairs: RepairCell): TourStep => ({
     });
     await repairs.fault(machine, FAULTS.hungTask);
     await repairs.system.until('the pod is taken away', 40_000, async () => {
-      if ((await repairs.bootOf(machine)) !== boot) throw new CodedError('Violated', 'the node was rebooted with the pod on it');
+      if ((await repairs.bootOf(machine)) !== boot) throw cliError('Violated', 'the node was rebooted with the pod on it');
       return (await repairs.cell.find(Pods, { namespace: POOL, name: 'shop' })) === undefined;
     });
     const migrated = await repairs.ended(machine, 'tour-hung-task', 'MigratePods', 20_000);
-    if (migrated.status?.phase !== 'Succeeded')
-      throw new CodedError('Violated', `${migrated.metadata.name}: ${migrated.status?.explanation}`);
+    if (migrated.status?.phase !== 'Succeeded') throw cliError('Violated', `${migrated.metadata.name}: ${migrated.status?.explanation}`);
     await repairs.healed(machine, 'tour-hung-task', 40_000);
-    if ((await repairs.bootOf(machine)) === boot) throw new CodedError('Violated', 'the node was not rebooted');
+    if ((await repairs.bootOf(machine)) === boot) throw cliError('Violated', 'the node was not rebooted');
     const [shadow] = await repairs.jobsOf(machine, 'tour-shadow');
     if (shadow?.status?.phase !== 'Shadow' || shadow.status.operationID !== undefined)
-      throw new CodedError('Violated', 'the rule in Shadow said nothing, or did something');
+      throw cliError('Violated', 'the rule in Shadow said nothing, or did something');
     return `pod gone, then boot ${boot.slice(0, 8)} → ${(await repairs.bootOf(machine)).slice(0, 8)}; tour-shadow: ${shadow.status.explanation}`;
   },
 });
@@ -133,10 +132,10 @@ const frozen = (repairs: RepairCell, fleet: TourFleet): TourStep => ({
       const [job] = await repairs.jobsOf(machine, 'tour-hung-task');
       return job?.status?.verdict?.limit === 'Freeze/sale' ? job : undefined;
     });
-    if ((await repairs.reservationsNow()).length > 0) throw new CodedError('Violated', 'something was reserved under the Freeze');
+    if ((await repairs.reservationsNow()).length > 0) throw cliError('Violated', 'something was reserved under the Freeze');
     await repairs.cell.delete(Freezes, { name: 'sale' });
     await repairs.healed(machine, 'tour-hung-task', 60_000);
-    if ((await repairs.bootOf(machine)) === boot) throw new CodedError('Violated', 'the node was not rebooted');
+    if ((await repairs.bootOf(machine)) === boot) throw cliError('Violated', 'the node was not rebooted');
     return `${frozen.status?.verdict?.wouldPassWhen}; then healed`;
   },
 });
@@ -154,7 +153,7 @@ const inTurns = (repairs: RepairCell): TourStep => ({
     const kinds: string[] = [];
     await repairs.system.until('both are done with it', 100_000, async () => {
       const mine = (await repairs.reservationsNow()).filter((reservation) => reservation.machineUID === uid);
-      if (mine.length > 1) throw new CodedError('Violated', `${name} had two reservations at once`);
+      if (mine.length > 1) throw cliError('Violated', `${name} had two reservations at once`);
       for (const reservation of mine)
         if (!reservations.includes(reservation.id)) {
           reservations.push(reservation.id);
@@ -166,8 +165,7 @@ const inTurns = (repairs: RepairCell): TourStep => ({
       return runtime?.version === '1.1.0' && job?.status?.finishedAt !== undefined;
     });
     await repairs.healed(machine, 'tour-hung-task', 20_000);
-    if (!kinds.includes('Change') || !kinds.includes('Repair'))
-      throw new CodedError('Violated', `reservations of ${name}: ${kinds.join(', ')}`);
+    if (!kinds.includes('Change') || !kinds.includes('Repair')) throw cliError('Violated', `reservations of ${name}: ${kinds.join(', ')}`);
     return `${name}: ${kinds.join(' → ')}; ${RUNTIME} 1.1.0 runs there, and it is healed`;
   },
 });
@@ -189,9 +187,9 @@ const climbed = (repairs: RepairCell): TourStep => ({
       }
       return (await repairs.jobsOf(machine, 'tour-readonly')).find((each) => each.status?.phase === 'NeedsHuman');
     });
-    if (boots !== 1) throw new CodedError('Violated', `it was rebooted ${boots} times`);
+    if (boots !== 1) throw cliError('Violated', `it was rebooted ${boots} times`);
     const node = await repairs.cell.get(Nodes, { name: machine.metadata.name });
-    if (node.spec?.unschedulable !== true) throw new CodedError('Violated', 'a node that is not healed was put back into use');
+    if (node.spec?.unschedulable !== true) throw cliError('Violated', 'a node that is not healed was put back into use');
     return `${boots} reboot did not help; ${job.metadata.name} asks: ${job.status?.diagnosis?.[0] ?? ''}`;
   },
 });

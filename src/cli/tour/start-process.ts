@@ -1,9 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { CodedError } from '../../api/errors.ts';
 import type { SystemOptions } from './system.ts';
 import { until } from './wait.ts';
+import { cliError } from '../errors.ts';
 
 /** The process of `kubenode start` that the tour runs. */
 export class StartProcess {
@@ -43,7 +43,7 @@ export class StartProcess {
   readonly until: typeof until = (what, ms, read) =>
     until(what, ms * (this.#options.patience ?? 1), async () => {
       this.#options.signal?.throwIfAborted();
-      if (this.#ended) throw new CodedError('StartFailed', `kubenode start ended:\n${this.#last}`);
+      if (this.#ended) throw cliError('StartFailed', `kubenode start ended:\n${this.#last}`);
       return await read();
     });
 

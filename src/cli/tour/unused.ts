@@ -1,10 +1,10 @@
-import { CodedError } from '../../api/errors.ts';
 import { Fleets } from '../../api/fleet.ts';
 import { Machines } from '../../api/machine.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { clientFromKubeconfig, contextOf } from '../remote.ts';
 import { readControlPlanes } from '../start/control-planes.ts';
+import { cliError } from '../errors.ts';
 
 /** The tour counts what it finds. Changes nothing. Errors: as `readControlPlanes`; `AlreadyUsed` where there are Fleets or Machines. */
 export async function requireUnused(path: string): Promise<void> {
@@ -14,7 +14,7 @@ export async function requireUnused(path: string): Promise<void> {
     try {
       const found = await count(client, name === 'hub');
       if (found === 0) continue;
-      throw new CodedError(
+      throw cliError(
         'AlreadyUsed',
         `${name} (${server}) has ${name === 'hub' ? 'Fleets' : 'Machines'} already; the tour needs API servers of its own`,
         {

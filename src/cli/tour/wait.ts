@@ -1,4 +1,5 @@
-import { CodedError } from '../../api/errors.ts';
+import { isCoded } from '../../api/errors.ts';
+import { cliError, cliErrorCodes } from '../errors.ts';
 
 /** Waits for a value, which it reads every 100 ms; its error names what it waited for. */
 export async function until<T>(what: string, ms: number, read: () => Promise<T | undefined | false>): Promise<T> {
@@ -10,11 +11,11 @@ export async function until<T>(what: string, ms: number, read: () => Promise<T |
       if (value !== undefined && value !== false) return value;
       last = undefined;
     } catch (error) {
-      if (error instanceof CodedError && ['Interrupted', 'StartFailed', 'Violated'].includes(error.code)) throw error;
+      if (isCoded(error, cliErrorCodes, 'Interrupted', 'StartFailed', 'Violated')) throw error;
       last = error;
     }
     if (performance.now() > deadline)
-      throw new CodedError('TimedOut', `within ${ms / 1000} s it did not come true that ${what}`, { cause: last });
+      throw cliError('TimedOut', `within ${ms / 1000} s it did not come true that ${what}`, { cause: last });
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

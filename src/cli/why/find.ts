@@ -1,7 +1,6 @@
 /** What a name means on the API server that is asked. */
 import { Nodes } from '../../api/builtin.ts';
 import { Clusters, type Cluster } from '../../api/cluster.ts';
-import { CodedError } from '../../api/errors.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
@@ -14,6 +13,7 @@ import type { KubeObject, Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { sameConnection, type ConnectionFlags } from '../connection.ts';
+import { cliError } from '../errors.ts';
 
 export type Subject =
   | { kind: 'machine'; object: Stored<Machine> }
@@ -66,7 +66,7 @@ function asked(text: string): { kind: Subject['kind'] | undefined; namespace: st
   const word = parts.length === 1 ? undefined : parts[0];
   const kind = word === undefined ? undefined : KINDS[word.toLowerCase().replace(/\.kubenode\.io$/, '')];
   if (parts.length > 3 || parts.includes('') || (word !== undefined && kind === undefined))
-    throw new CodedError('Usage', `"${text}" must be NAME or KIND/NAME; kinds: ${NAMES}`, {
+    throw cliError('Usage', `"${text}" must be NAME or KIND/NAME; kinds: ${NAMES}`, {
       next: `kubenode why ${name === '' ? 'NAME' : name}`,
     });
   return { kind, namespace: parts.length === 3 ? parts[1] : undefined, name };
@@ -99,7 +99,7 @@ export async function findSubject(client: Client, text: string, pool: string | u
   ];
   const [one, ...more] = found;
   if (one === undefined)
-    throw new CodedError(
+    throw cliError(
       'NotFound',
       `${flags.context === undefined ? 'this API server' : `the API server of context "${flags.context}"`} has no ${kind ?? 'object'} "${name}"${namespace === undefined ? '' : ` in ${namespace}`}${flags.context === undefined ? '' : ': it is gone, or never was there'}`,
       {
@@ -110,7 +110,7 @@ export async function findSubject(client: Client, text: string, pool: string | u
       },
     );
   if (more.length > 0)
-    throw new CodedError('Ambiguous', `"${text}" is ${found.map(nameOf).join(' and ')}`, {
+    throw cliError('Ambiguous', `"${text}" is ${found.map(nameOf).join(' and ')}`, {
       next: `kubenode why ${one.kind}/${name}${one.object.metadata.namespace === undefined ? '' : ` -n ${one.object.metadata.namespace}`}${sameConnection(flags)}`,
     });
   return one;

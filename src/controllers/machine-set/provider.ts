@@ -1,5 +1,5 @@
-import { CodedError } from '../../api/errors.ts';
-import type { MachineSet, UNMAKEABLE } from '../../api/machine-set.ts';
+import { errorsOf, type CodedError } from '../../api/errors.ts';
+import { UNMAKEABLE, type MachineSet } from '../../api/machine-set.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 
 /** By name. */
@@ -20,4 +20,4 @@ export function unmakeable({ spec }: MachineSet, providers: Providers): CodedErr
   return mistake === undefined ? undefined : because('InvalidConfig', `\`spec.provider.config.${mistake.path}\` ${mistake.message}`);
 }
 
-const because = (code: (typeof UNMAKEABLE)[number], message: string): CodedError => new CodedError(code, message);
+const because = errorsOf(UNMAKEABLE);

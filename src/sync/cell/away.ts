@@ -1,4 +1,4 @@
-import { isCoded, messageOf } from '../../api/errors.ts';
+import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { plainText } from '../../api/plain-text.ts';
 
 /** Why nothing is done in a cell, nor believed of it. */
@@ -6,6 +6,14 @@ export interface Away {
   /** Of the condition and Event: `Unreachable`, `KindsNewer`, `CredentialsExpired` … */
   reason: string;
   message: string;
+}
+
+/** A request that was not sent, or whose answer is not believed; its code is the reason of the Away. */
+export class CellAway extends CodedError {
+  constructor({ reason, message }: Away) {
+    super(reason, message);
+    this.name = 'CellAway';
+  }
 }
 
 /** Reason while a connection is being made: nothing is wrong yet. */

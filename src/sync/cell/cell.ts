@@ -1,5 +1,4 @@
 /** One cell: its content behind its wall, and why it may be away. */
-import { CodedError } from '../../api/errors.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import type { Resource } from '../../api/resource.ts';
@@ -8,7 +7,7 @@ import { createCache, type Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { createRoom, type Reflector, type StoreBounds } from '../../kube/reflector.ts';
 import type { ServerTime } from '../../kube/server-time.ts';
-import { plainAway, type Away } from './away.ts';
+import { CellAway, plainAway, type Away } from './away.ts';
 import { resourceFinder, WATCHED } from './kinds.ts';
 import { CellProbe } from './probe.ts';
 import { createCellWall, type CellWall } from './wall.ts';
@@ -143,7 +142,7 @@ export class OpenCell implements Cell {
   async #requireWritable(): Promise<void> {
     await this.#probe.run();
     const trouble = this.#replaced() ?? this.#probe.kinds;
-    if (trouble !== undefined) throw new CodedError(trouble.reason, trouble.message);
+    if (trouble !== undefined) throw new CellAway(trouble);
   }
 
   /** Objects of another cluster say nothing of this one, and this one's content must not go there (docs/protocols.md#e15). */

@@ -2,7 +2,7 @@
 import { kubeError } from '../../kube/errors.ts';
 import * as builtin from '../../api/builtin.ts';
 import type { Cluster } from '../../api/cluster.ts';
-import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
+import { isCoded, messageOf, reworded } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -62,7 +62,8 @@ export function openCells(options: CellsOptions): Cells {
     open.delete(name);
     const { client, time, close } = await options.connect(Buffer.from(encoded, 'base64').toString('utf8')).catch((error: unknown) => {
       const next = `${put} --dry-run=client -o yaml | kubectl apply -f -`;
-      throw new CodedError(isCoded(error) ? error.code : 'Unreachable', `${from}: ${messageOf(error)}`, { cause: error, next });
+      const [message, options] = [`${from}: ${messageOf(error)}`, { cause: error, next }];
+      throw isCoded(error) ? reworded(error, message, options) : kubeError('Unreachable', message, options);
     });
     const stopped = new AbortController();
     const signal = AbortSignal.any([options.signal, stopped.signal]);

@@ -3,11 +3,11 @@
  * content, and every request to it, goes through its wall. What throws there, what is too large or too much and what takes too long makes this one cell
  * away for a while, with the reason, and nothing else (docs/protocols.md#e16).
  */
-import { CodedError, isCoded } from '../../api/errors.ts';
+import { isCoded } from '../../api/errors.ts';
 import { kubeErrorCodes } from '../../kube/errors.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { Client } from '../../kube/client.ts';
-import type { Away } from './away.ts';
+import { CellAway, type Away } from './away.ts';
 import { createBudget, type Budget } from './budget.ts';
 import { CellFailures, type CellFailuresOptions, type Verb } from './failures.ts';
 
@@ -70,7 +70,7 @@ export function createCellWall(name: string, options: CellWallOptions): CellWall
 
 async function guard<T>(failures: CellFailures, verb: Verb, request: () => Promise<T>): Promise<T> {
   const before = failures.away();
-  if (before !== undefined) throw new CodedError(before.reason, before.message);
+  if (before !== undefined) throw new CellAway(before);
   try {
     const answer = await request();
     failures.answered(verb);
@@ -105,7 +105,7 @@ function meteredClient(client: Client, failures: CellFailures, characters: Budge
     if (characters.take(length + EACH)) return;
     const [atOnce, aSecond] = [BUDGET.atOnce / MIB, BUDGET.aSecond / MIB];
     const message = `it sent more than ${atOnce} MiB, and ${aSecond} MiB more each second, of what the hub watches there`;
-    const error = new CodedError(SENDS_TOO_MUCH, message);
+    const error = new CellAway({ reason: SENDS_TOO_MUCH, message });
     failures.add(error, error.code, verb);
     throw error;
   }

@@ -1,11 +1,12 @@
 /** What one commit may delete: limits of each cluster, of each stage, and of the whole commit (docs/protocols.md#e9). Pure. */
-import { CodedError } from '../../api/errors.ts';
+import { CodedError, type CodeOf } from '../../api/errors.ts';
+import type { syncErrorCodes } from '../errors.ts';
 import { isLoss, type Change, type DeletionsInput, type HeldBack } from './change.ts';
 import { askedIn, countIn, countOf, limitsOf, ofCluster, ofStage, partOf, type Excess, type Limits, type Part } from './limits.ts';
 import { amount, asHeldBack, counted, limitsText, namesOf, namesText, placeText, raiseText } from './messages.ts';
 
 /** More objects than may go. The commit is refused. */
-export class TooManyDeletions extends CodedError {
+export class TooManyDeletions extends CodedError<CodeOf<typeof syncErrorCodes>> {
   /** Each of them, as the message shows the first. */
   readonly all: readonly string[];
 

@@ -37,7 +37,7 @@ export async function renderTree(
       signal,
     });
     const validation = validate(rendered, checks);
-    if (!validation.ok) throw refusal(validation.findings);
+    if (!validation.ok) throw new TreeRefusal(validation.findings);
     return {
       isolation: rendered.isolation,
       ms: rendered.ms,
@@ -51,17 +51,17 @@ export async function renderTree(
       })),
     };
   } catch (error) {
-    throw error instanceof RenderError ? refusal(error.findings) : error;
+    throw error instanceof RenderError ? new TreeRefusal(error.findings) : error;
   }
 }
 
-function refusal(findings: readonly Finding[]): Error {
-  const [first] = findings;
-  const lines = findings.slice(0, SHOWN_FINDINGS).map(findingText);
-  if (findings.length > SHOWN_FINDINGS) lines.push(`… and ${findings.length - SHOWN_FINDINGS} more`);
-  const next = findings.find((finding) => finding.next !== undefined)?.next;
-  return new CodedError(first?.code ?? 'InvalidFleet', lines.join('\n'), {
-    verdict: isVerdict(findings),
-    ...(next === undefined ? {} : { next }),
-  });
+/** What keeps a tree from being applied: the first findings, under the code of the first. */
+class TreeRefusal extends CodedError {
+  constructor(findings: readonly Finding[]) {
+    const lines = findings.slice(0, SHOWN_FINDINGS).map(findingText);
+    if (findings.length > SHOWN_FINDINGS) lines.push(`… and ${findings.length - SHOWN_FINDINGS} more`);
+    const next = findings.find((finding) => finding.next !== undefined)?.next;
+    super(findings[0]?.code ?? 'InvalidFleet', lines.join('\n'), { verdict: isVerdict(findings), ...(next === undefined ? {} : { next }) });
+    this.name = 'TreeRefusal';
+  }
 }

@@ -1,5 +1,5 @@
 import * as git from 'isomorphic-git';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { CodedError, messageOf, reworded } from '../../api/errors.ts';
 import { gitError, printable } from './errors.ts';
 import type { HttpSpec } from './source.ts';
 
@@ -36,7 +36,5 @@ function redacted(error: CodedError, auth: HttpSpec['auth']): CodedError {
   const { username, password } = auth;
   const secrets = [password, Buffer.from(`${username}:${password}`).toString('base64')].filter((secret) => secret !== '');
   const message = secrets.reduce((text, secret) => text.replaceAll(secret, '***'), error.message);
-  return message === error.message
-    ? error
-    : new CodedError(error.code, message, { verdict: error.verdict, ...(error.next === undefined ? {} : { next: error.next }) });
+  return message === error.message ? error : reworded(error, message);
 }

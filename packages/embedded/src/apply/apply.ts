@@ -1,4 +1,4 @@
-import { CodedError } from '@kubenode/api-machinery/errors';
+import { CodedError, reworded } from '@kubenode/api-machinery/errors';
 import type { JsonObject } from '@kubenode/api-machinery/wire';
 import type { Conflicts } from './conflict.ts';
 import { describeConflicts } from './conflict.ts';
@@ -172,11 +172,7 @@ function liveManagers(live: JsonObject): Managers {
     return decodeManagers(entriesOf(live) ?? []);
   } catch (error) {
     if (!(error instanceof CodedError)) throw error;
-    const { next } = error;
-    throw new CodedError(error.code, `failed to decode managed fields: ${error.message}`, {
-      cause: error,
-      ...(next === undefined ? {} : { next }),
-    });
+    throw reworded(error, `failed to decode managed fields: ${error.message}`, { cause: error });
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Server } from 'node:https';
-import { CodedError, messageOf } from '@kubenode/api-machinery/errors';
+import { messageOf } from '@kubenode/api-machinery/errors';
+import { embeddedError } from '../errors.ts';
 
 const LOOPBACK: Record<string, string> = { '127.0.0.1': '127.0.0.1', localhost: '127.0.0.1', '[::1]': '::1' };
 
@@ -8,11 +9,11 @@ export function parseListen(listen: string): { host: string; port: number } {
   const match = /^(\[[^\]]+\]|[^:]+):(\d{1,5})$/.exec(listen);
   const port = Number(match?.[2]);
   if (match === null || port > 65_535) {
-    throw new CodedError('BadListen', `cannot listen on ${JSON.stringify(listen)}: give an address and a port, such as 127.0.0.1:8443`);
+    throw embeddedError('BadListen', `cannot listen on ${JSON.stringify(listen)}: give an address and a port, such as 127.0.0.1:8443`);
   }
   const host = LOOPBACK[match[1] ?? ''];
   if (host === undefined) {
-    throw new CodedError(
+    throw embeddedError(
       'NotLoopback',
       `refusing to listen on ${JSON.stringify(match[1])}: the embedded API server is for trying things and not hardened for networks, so it listens on loopback only`,
       {
@@ -29,7 +30,7 @@ export async function listenOn(server: Server, host: string, port: number): Prom
     server.once('error', (error: NodeJS.ErrnoException) => {
       const inUse = error.code === 'EADDRINUSE';
       reject(
-        new CodedError(
+        embeddedError(
           inUse ? 'PortInUse' : 'CannotListen',
           inUse ? `port ${port} of ${host} is in use by another process` : `cannot listen on ${host}:${port}: ${messageOf(error)}`,
           {

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:https';
 import { constants } from 'node:crypto';
 import type { Clock, Log, Random } from '@kubenode/api-machinery/ports';
-import { CodedError, messageOf } from '@kubenode/api-machinery/errors';
+import { messageOf } from '@kubenode/api-machinery/errors';
 import { serverTimes } from '@kubenode/api-machinery/server-limits';
 import type { EmbeddedCluster } from '../cluster.ts';
 import { answer, type Listening } from './answer.ts';
@@ -9,6 +9,7 @@ import { Bodies, BODIES_BYTES } from './bodies.ts';
 import { kubeconfigText } from './kubeconfig.ts';
 import { listenOn, parseListen } from './listen.ts';
 import { servingIdentity, type ServingIdentity } from './serving-cert.ts';
+import { embeddedError } from '../errors.ts';
 
 export interface ServeOptions {
   /**
@@ -136,7 +137,7 @@ export async function serve(options: ServeOptions): Promise<ApiServer> {
     const index = options.clusters.findIndex((cluster) => cluster.name === name);
     const cluster = options.clusters[index];
     if (cluster === undefined)
-      throw new CodedError(
+      throw embeddedError(
         'UnknownCluster',
         `no cluster ${JSON.stringify(name)} is served here; there are ${[...shared.clusters.keys()].join(', ')}`,
       );

@@ -1,8 +1,9 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { CodedError, messageOf } from '@kubenode/api-machinery/errors';
+import { messageOf } from '@kubenode/api-machinery/errors';
 import { makeAuthority, makeServerCertificate, type Identity, type Making } from '../pki.ts';
+import { embeddedError } from '../errors.ts';
 
 const RENEW_BEFORE_MS = 30 * 24 * 60 * 60_000;
 
@@ -72,7 +73,7 @@ export async function servingIdentity(dir: string | undefined, making: Making): 
     }
     return { ...server, authority: authority.certificate };
   } catch (error) {
-    throw new CodedError('StateDamaged', `cannot use the certificates in ${folder}: ${messageOf(error)}`, {
+    throw embeddedError('StateDamaged', `cannot use the certificates in ${folder}: ${messageOf(error)}`, {
       cause: error,
       next: `remove ${folder} to have new ones made; kubeconfigs written before will no longer fit`,
     });

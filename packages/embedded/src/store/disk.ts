@@ -2,6 +2,7 @@ import { chmodSync, closeSync, mkdirSync, openSync, renameSync, rmSync, statSync
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { CodedError, messageOf } from '@kubenode/api-machinery/errors';
+import { embeddedError } from '../errors.ts';
 
 /** Version of the state folder's format. A folder of a newer one is refused; older ones would be migrated here. */
 export const FORMAT = 1;
@@ -58,7 +59,7 @@ function makeFolder(dir: string): void {
 }
 
 function unwritable(dir: string, error: unknown): CodedError {
-  return new CodedError('StateUnwritable', `cannot write the state folder ${dir}: ${messageOf(error)}`, {
+  return embeddedError('StateUnwritable', `cannot write the state folder ${dir}: ${messageOf(error)}`, {
     cause: error,
     next: 'choose a folder that this user may write, with --state',
   });
@@ -103,7 +104,7 @@ function initialise(database: DatabaseSync): void {
 
 function refuse(dir: string, error: unknown): CodedError {
   if (!/database is locked|database table is locked/.test(messageOf(error))) return damaged(dir, error);
-  return new CodedError('StateInUse', `the state folder ${dir} is in use by another process`, {
+  return embeddedError('StateInUse', `the state folder ${dir} is in use by another process`, {
     cause: error,
     next: 'stop that process, or give this one a folder of its own with --state',
   });
@@ -111,7 +112,7 @@ function refuse(dir: string, error: unknown): CodedError {
 
 /** The error for a folder whose content is not what was written. */
 export function damaged(dir: string, error: unknown): CodedError {
-  return new CodedError('StateDamaged', `the state folder ${dir} is damaged: ${messageOf(error)}`, {
+  return embeddedError('StateDamaged', `the state folder ${dir} is damaged: ${messageOf(error)}`, {
     cause: error,
     next: `restore ${join(dir, 'state.db')} from a backup, or remove the folder to start with an empty cluster`,
   });
@@ -126,7 +127,7 @@ function check(database: DatabaseSync, dir: string): void {
   const format = number(database.prepare('PRAGMA user_version').get(), 'user_version');
   const owner = number(database.prepare('PRAGMA application_id').get(), 'application_id');
   if (format > FORMAT) {
-    throw new CodedError(
+    throw embeddedError(
       'StateTooNew',
       `the state folder ${dir} has format ${format}; this version of kubenode reads formats up to ${FORMAT}`,
       {
