@@ -214,7 +214,7 @@ function remember(
 
 /** Remembers a write that failed, unless it is certain that nothing was written. */
 function rememberUnanswered(state: OwnWritesState, writer: string, target: Target, error: unknown): void {
-  if (target.dryRun === true || isRefusal(error)) return;
+  if (target.dryRun === true || wroteNothing(error)) return;
   for (const entry of storesOf(state, target.resource, target.key, target.object)) {
     remember(state, writer, entry, target.key, 'list', entry.store.get(target.key));
   }
@@ -284,6 +284,6 @@ function trackingClient(state: OwnWritesState, client: Client, writer: string): 
 }
 
 /** The server refused the write, or was never asked: nothing was written. */
-export function isRefusal(error: unknown): boolean {
+export function wroteNothing(error: unknown): boolean {
   return error instanceof ApiError ? error.status < 500 : isCoded(error, kubeErrorCodes, 'NameMissing', 'NamespaceMissing');
 }

@@ -17,7 +17,7 @@ import type { StoreEvent } from '../../kube/reflector.ts';
 import { observeHeartbeats, type Heartbeats } from '../../rules/heartbeats.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type Snapshot } from '../../rules/snapshot.ts';
-import { isStale } from '../shared/stale-store.ts';
+import { isStale } from '../../kube/stale-store.ts';
 import { gatherGroupChanges, type GroupChanges } from './group-changes.ts';
 import { createHolds, type Holds } from './hold.ts';
 import { createListeners, type Listeners } from './listeners.ts';

@@ -10,7 +10,7 @@ import { hasReached } from '../resource-version.ts';
 import { abandonList, listPage, requestPage } from './list.ts';
 import { ageMs } from './reflection.ts';
 import type { Reflection } from './reflection.ts';
-import { STALE_MS, STALE, watch } from './watch.ts';
+import { STALE, WATCH_STALE_MS, watch } from './watch.ts';
 
 const BACKOFF: Backoff = { baseMs: 800, maxMs: 30_000 };
 
@@ -57,7 +57,7 @@ function reset(failures: Failures): void {
 async function step<T extends KubeObject>(reflection: Reflection<T>): Promise<void> {
   const { options, lists, watches } = reflection;
   if (lists.due || lists.partial !== undefined) return await listPage(reflection);
-  watches.doubted ||= ageMs(reflection) >= (options.staleMs ?? STALE_MS);
+  watches.doubted ||= ageMs(reflection) >= (options.staleMs ?? WATCH_STALE_MS);
   if (watches.doubted) await compare(reflection);
   if (!lists.due) await watch(reflection);
 }

@@ -14,9 +14,9 @@ const GRACE_MS = 30_000;
 /**
  * Bookmarks come each minute, but a real server sends none that is not newer than what the watch was opened with: on a kind where nothing happens
  * none may come for long, as if the stream had died. That two are missing is reason to ask; it proves nothing. Sooner than what is old is
- * no longer trusted: 150 s, where disruptions are decided.
+ * no longer trusted (`STORE_STALE_MS`).
  */
-export const STALE_MS = 130_000;
+export const WATCH_STALE_MS = 130_000;
 /** A watch that ends sooner is a failure: reopening at once would be a loop without rest. */
 const SHORT_MS = 1000;
 /** A watch that was open for this long shows that the server is well: the next failure is a first one. What a server sends before it fails again does not. */
@@ -64,7 +64,7 @@ interface WatchGuard {
 /** Aborts a watch that is not answered, from which nothing comes any more, or that the server did not end until `latest`. */
 function startGuard<T extends KubeObject>(reflection: Reflection<T>, latest: number, controller: AbortController): WatchGuard {
   const { options, watches } = reflection;
-  const { clock, resource, staleMs = STALE_MS } = options;
+  const { clock, resource, staleMs = WATCH_STALE_MS } = options;
   const answeredBy = clock.monotonic() + ANSWER_MS;
   let openedAt = Infinity;
   let cancelTimer: (() => void) | undefined;

@@ -7,6 +7,7 @@ import { createCache, type Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { createRoom, type Reflector, type StoreBounds } from '../../kube/reflector.ts';
 import type { ServerTime } from '../../kube/server-time.ts';
+import { STORE_STALE_MS } from '../../kube/stale-store.ts';
 import { CellAway, plainAway, type Away } from './away.ts';
 import { resourceFinder, WATCHED } from './kinds.ts';
 import { CellProbe } from './probe.ts';
@@ -18,9 +19,6 @@ const MOST: StoreBounds = { objects: 10_000, characters: 32 * 1024 ** 2, pages: 
 const ROOM = 128 * 1024 ** 2;
 /** A cell is tried again at least this often, whatever it asked for (docs/protocols.md#e16). */
 const LONGEST_WAIT_MS = 60_000;
-
-/** What a cell has reported opens no gate once nothing came from it for this long. */
-const STALE_MS = 200_000;
 
 /** One cell as the hub reaches it. What is in it is had through its wall alone. */
 export interface Cell {
@@ -158,8 +156,8 @@ export class OpenCell implements Cell {
   #unreachable(): Away | undefined {
     for (const { state, quietMs, resource } of this.#cache.states()) {
       if (state.phase === 'waiting') return plainAway({ reason: state.code, message: `${resource}: ${state.error}` });
-      if (Number.isFinite(quietMs) && quietMs > STALE_MS)
-        return { reason: 'Unreachable', message: `${resource}: nothing was heard for more than ${STALE_MS / 1000} s` };
+      if (Number.isFinite(quietMs) && quietMs > STORE_STALE_MS)
+        return { reason: 'Unreachable', message: `${resource}: the server sent nothing for more than ${STORE_STALE_MS / 1000} s` };
     }
     return this.#probe.uid === undefined ? this.#probe.unidentified : undefined;
   }

@@ -217,6 +217,27 @@ describe('E15: a cell that is another than the one that is known', () => {
   });
 });
 
+describe('what a cell has reported', () => {
+  test('is trusted for 150 s after its server sent something, as the controllers of a cell trust their caches', async () => {
+    put('good');
+    const found = await cell();
+    await clock.advance(1000);
+    expect(found.away()).toBeUndefined();
+    // Its watches stay open and bring nothing, and what else is asked of its stores has no answer. Its probe has one.
+    prod.watches.stall();
+    prod.intercept(({ path, signal }) =>
+      path.includes('machinesets') ? new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason))) : undefined,
+    );
+    await clock.advance(148_000);
+    expect(found.away()).toBeUndefined();
+    await clock.advance(3000);
+    expect(found.away()).toEqual({
+      reason: 'Unreachable',
+      message: 'machinesets.kubenode.io: the server sent nothing for more than 150 s',
+    });
+  });
+});
+
 describe('the kinds of a cell', () => {
   test('that are newer, or absent, make it away, with the reason, until they are those that this hub knows', async () => {
     put('good');

@@ -1,5 +1,5 @@
 import type { ReleaseMarks } from '../../../defender/evidence.ts';
-import { isStale } from '../../shared/stale-store.ts';
+import { isStale } from '../../../kube/stale-store.ts';
 import type { Stores } from '../stores.ts';
 
 /** Why nothing may be judged from these stores; undefined when they are current. Lists a stale store again where that may help. */

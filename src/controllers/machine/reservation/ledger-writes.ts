@@ -1,7 +1,7 @@
 import { LEDGER_NAME, type DisruptionLedger } from '../../../api/disruption-ledger.ts';
 import type { Stored } from '../../../api/wire.ts';
 import type { Reflector } from '../../../kube/reflector.ts';
-import { isRefusal } from '../../../kube/writes.ts';
+import { wroteNothing } from '../../../kube/writes.ts';
 import { stateOf } from '../../../defender/state.ts';
 
 /**
@@ -35,7 +35,7 @@ export function watchLedgerWrites(store: Pick<Reflector<DisruptionLedger>, 'get'
         const { metadata } = await write;
         last = { version: metadata.resourceVersion, mark };
       } catch (error) {
-        if (!isRefusal(error)) last = { version: undefined, mark };
+        if (!wroteNothing(error)) last = { version: undefined, mark };
         throw error;
       } finally {
         open--;
