@@ -70,6 +70,10 @@ function checkMarkdown(file: string): void {
     /`((?:src|packages|test|tools|docs|deploy|bench)\/[\w./-]+\.(?:ts|md|sh|txt|json))`/g,
   ))
     follow(file, lineOf(text, index), path, undefined);
+  // A test may be named by the end of its path.
+  for (const { 1: path = '', index } of text.matchAll(/`([\w-][\w./-]*\.test\.ts)`/g))
+    if (!files.some((each) => each === path || each.endsWith(`/${path}`)))
+      problems.push(`${file}:${lineOf(text, index)}: there is no test ${path}`);
   if (!file.startsWith('docs/') || file === PROTOCOLS) return;
   const unlinked = prose.replaceAll(/\[[^\]]*\]\([^)]*\)/g, (link) => link.replaceAll(/[^\n]/g, ' '));
   for (const { 0: rule, index } of unlinked.matchAll(RULE)) {
