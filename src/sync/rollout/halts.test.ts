@@ -331,10 +331,14 @@ describe('E13: a retry', () => {
     world.turn();
     world.prove(begun[1]?.split(' ')[0] ?? '');
     world.turn();
+    const halt = world.record(begun[0]?.split(' ')[0] ?? '', rule)?.halt;
+    expect(halt).toMatchObject({ digest: 'B', refused: true });
     world.retry('again-1');
     for (let turn = 0; turn < 6; turn += 1) {
       world.turn();
       for (const cluster of ['p1', 'p2', 'p3']) expect(world.record(cluster, rule)?.revoked).toContain('B');
+      // Its cell may be away in a moment: what it has said is never forgotten.
+      expect(world.record(begun[0]?.split(' ')[0] ?? '', rule)?.halt).toEqual(halt);
     }
     expect(world.applied().filter((line) => line.endsWith('B'))).toEqual(begun);
     expect(world.phase(rule)).toBe('Halted');
