@@ -21,7 +21,7 @@ const accepted = async (): Promise<Condition | undefined> =>
   (await cell.client.get(DefenderPolicies, { name: 'p' })).status?.conditions?.find(({ type }) => type === 'Accepted');
 const nights = { name: 'nights', timeZone: 'Europe/Berlin', schedule: '0 1 * * *', durationMinutes: 240 };
 
-it('says every mistake that the schema lets through, where it is and how it is mended', async () => {
+it('reports every validation error that the schema lets through, where it is and how to correct it', async () => {
   await make({
     limits: [{ name: 'nothing', scope: 'Pool' }],
     windows: [{ ...nights, timeZone: 'Mars/Olympus' }],
@@ -37,10 +37,10 @@ it('says every mistake that the schema lets through, where it is and how it is m
     'freezes[0].from',
     'actions[0].selector',
   ]);
-  expect(condition?.message).toContain('until this is mended nothing but Restore is reserved');
+  expect(condition?.message).toContain('until this is corrected nothing but Restore is reserved');
 });
 
-it('accepts it once it is mended, and then writes nothing more', async () => {
+it('accepts it once it is corrected, and then writes nothing more', async () => {
   await make({ limits: [], windows: [{ ...nights, schedule: 'at night' }] });
   await waitFor(async () => (await accepted())?.status === 'False', LATE);
   await cell.client.patch(DefenderPolicies, { name: 'p' }, { merge: { spec: { windows: [nights] } } });

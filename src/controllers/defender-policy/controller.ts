@@ -17,17 +17,17 @@ export interface DefenderPolicyControllerOptions {
   signal: AbortSignal;
 }
 
-/** A condition's message takes 32 KiB; nobody reads more mistakes at once. */
-const MAX_MISTAKES = 20;
+/** A condition's message takes 32 KiB. A person reads no more errors at once. */
+const MAX_ERRORS = 20;
 
-function toldOf(mistakes: readonly FieldError[]): string {
-  const told = mistakes.slice(0, MAX_MISTAKES).map(({ path, message }) => `\`${path}\` ${message}`);
-  if (mistakes.length > MAX_MISTAKES) told.push(`and ${mistakes.length - MAX_MISTAKES} more`);
-  if (mistakes.length > 0) told.push('until this is mended nothing but Restore is reserved');
-  return told.join('; ');
+function messageOf(errors: readonly FieldError[]): string {
+  const parts = errors.slice(0, MAX_ERRORS).map(({ path, message }) => `\`${path}\` ${message}`);
+  if (errors.length > MAX_ERRORS) parts.push(`and ${errors.length - MAX_ERRORS} more`);
+  if (errors.length > 0) parts.push('until this is corrected nothing but Restore is reserved');
+  return parts.join('; ');
 }
 
-/** Says of each policy whether Defender can hold to it, with every mistake. */
+/** Reports in the status of each policy whether Defender can hold to it, with every validation error. */
 export async function runDefenderPolicyController(options: DefenderPolicyControllerOptions): Promise<void> {
   const { cache, clock, signal } = options;
   const policies = cache.store(DefenderPolicies);
@@ -39,16 +39,16 @@ export async function runDefenderPolicyController(options: DefenderPolicyControl
       const policy = policies.get({ name });
       if (policy === undefined) return;
       const { apiVersion, kind, spec } = policy;
-      // As Defender itself reads it, so that nothing is obeyed in part: also a field that this build does not know is a mistake.
-      const mistakes = DefenderPolicies.validate({ apiVersion, kind, metadata: { name }, spec });
+      // As Defender itself reads it, so that nothing is obeyed in part: also a field that this build does not know is an error.
+      const errors = DefenderPolicies.validate({ apiVersion, kind, metadata: { name }, spec });
       const { generation } = policy.metadata;
       const conditions = setCondition(
         policy.status?.conditions,
         {
           type: 'Accepted',
-          status: mistakes.length === 0 ? 'True' : 'False',
-          reason: mistakes.length === 0 ? 'Accepted' : 'Invalid',
-          message: toldOf(mistakes),
+          status: errors.length === 0 ? 'True' : 'False',
+          reason: errors.length === 0 ? 'Accepted' : 'Invalid',
+          message: messageOf(errors),
           ...(generation === undefined ? {} : { observedGeneration: generation }),
         },
         clock.now(),

@@ -40,7 +40,7 @@ const failure = (status: number, reason: string) => ({
 });
 
 describe('what an agent is granted', () => {
-  it('is what its Machine needs, and its pool, under the name of this controller and against whoever wrote it before', async () => {
+  it('is what its Machine needs, and its pool, under the name of this controller and against every earlier writer', async () => {
     const { sent, client } = server();
     await grantAgent(client, machine, signal);
     expect(sent.map(({ body }) => body.kind)).toEqual(['Role', 'RoleBinding', 'ClusterRoleBinding']);
@@ -61,7 +61,7 @@ describe('what an agent is granted', () => {
     expect(sent[3]?.body.subjects).toContainEqual(expect.objectContaining({ kind: 'User', name: 'kubenode:machine:web:a' }));
   });
 
-  it('is not said to be granted where the server refuses any of it', async () => {
+  it('is not reported as granted where the server refuses any of it', async () => {
     for (const grant of [grantAgent, grantStandIn]) {
       const { sent, client } = server((body) =>
         body.kind === 'RoleBinding' ? failure(403, 'Forbidden') : { status: 200, body: stored(body) },

@@ -48,7 +48,7 @@ async function applyAll(client: Client, objects: readonly KubeObject[], signal: 
     try {
       await client.apply(resource, object, { fieldManager: MANAGERS.identity, force: true, signal });
     } catch (error) {
-      // The embedded server knows no rights: there everybody who has a token may do all.
+      // The embedded server knows no rights: there every holder of a token may do all.
       if (hasReason(error, 'NotFound')) return;
       throw error;
     }

@@ -14,7 +14,7 @@ it.each([
   ['another one under the name', { ...machine, metadata: { ...machine.metadata, uid: 'its-successor' } }],
   ['being deleted', { ...machine, metadata: { ...machine.metadata, deletionTimestamp: '2026-11-20T12:00:00Z' } }],
 ])('nothing is admitted for a Machine that is %s, and nothing is made for it', async (_, found) => {
-  // Whatever else is asked of this server is an error of another kind.
+  // Each other request to this server is an error of another kind.
   const client = { find: () => Promise.resolve(found) } as unknown as Client;
   await expect(openAdmission(client, of, { signal })).rejects.toMatchObject({ code: 'MachineGone' });
 });
@@ -37,7 +37,7 @@ describe('an account', () => {
       post: () => Promise.resolve(answer),
     }) as unknown as Client;
 
-  it('that belongs to something else admits nobody', async () => {
+  it('that belongs to something else admits no agent', async () => {
     await expect(openAdmission(serving('another', {}), of, { signal })).rejects.toMatchObject({ code: 'ForeignServiceAccount' });
   });
 

@@ -22,8 +22,8 @@ export interface Opened {
 }
 
 /**
- * Opens the admission of a machine's agent: a token of a ServiceAccount that is made for this epoch, so that its UID says which. An epoch in which
- * nobody was admitted yet goes on, with another token; else, or with `again`, the next one begins, which ends all that came before it: tokens at
+ * Opens the admission of a machine's agent: a token of a ServiceAccount that is made for this epoch, so that its UID identifies the epoch. An epoch in which
+ * no agent was admitted yet goes on, with another token; else, or with `again`, the next one begins, which ends all that came before it: tokens at
  * once, certificates when they would be renewed.
  *
  * Can be repeated after any crash. Errors: `MachineGone`, `ForeignServiceAccount`, `NoToken`, and those of the API.
@@ -111,7 +111,7 @@ async function tokenOf(client: Client, { metadata }: ServiceAccount, signal: Abo
 }
 
 /**
- * The account that an agent is where its cluster signs no certificates. There before the Machine says so. Errors: `ForeignServiceAccount`, and
+ * The account that an agent is where its cluster signs no certificates. There before the Machine reports it. Errors: `ForeignServiceAccount`, and
  * those of the API.
  */
 export async function makeTokenAccount(client: Client, machine: Stored<Machine>, signal: AbortSignal): Promise<void> {

@@ -1,4 +1,4 @@
-/** What is asked, what is known, and what is said to it. */
+/** What is asked, what is known, and the verdict. */
 import type { Node } from '../../api/builtin.ts';
 import type { Bootstrap, Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -32,9 +32,9 @@ export interface Known {
   ofNode: readonly Stored<Machine>[];
   /** That Node, read live; undefined: there is none. */
   node: Stored<Node> | undefined;
-  /** Whoever runs the cell keeps the name of that Node for Nodes that are not KubeNode's. */
+  /** The operators of the cell keep the name of that Node for Nodes that are not KubeNode's. */
   reserved: boolean;
-  /** Whose the name of that Node is, read live; undefined: it is nobody's. `unsigned`: UIDs of requests in it that are there, and of which no end is recorded. */
+  /** Which pool has the name of that Node, read live; undefined: none has. `unsigned`: UIDs of requests in it that are there, and of which no end is recorded. */
   hold: (Pick<Hold, 'pool' | 'ends' | 'since'> & { unsigned: readonly string[] }) | undefined;
   /** Open requests of the same requester to the same signer that were made after this one. */
   newer: number;

@@ -9,7 +9,7 @@ import type { Recorder } from '../../kube/recorder.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import type { CellAddress } from './provision.ts';
 import type { ServerNames } from './server-names.ts';
-import { isLookedAt, machineOf, stateOf, type StoredRequest } from './requests.ts';
+import { isJudged, machineOf, stateOf, type StoredRequest } from './requests.ts';
 
 export interface IdentityDeps {
   client: Client;
@@ -37,7 +37,7 @@ export const BY_UID = 'identity/uid';
 export const BY_REQUESTER = 'identity/requester';
 /** Of an open request: who asks whom. */
 export const openRequesterOf = (request: StoredRequest): string[] =>
-  isLookedAt(request) && stateOf(request) === 'Open' ? [`${request.spec.signerName} ${request.spec.username ?? ''}`] : [];
+  isJudged(request) && stateOf(request) === 'Open' ? [`${request.spec.signerName} ${request.spec.username ?? ''}`] : [];
 export const isAfter = ({ metadata: a }: StoredRequest, { metadata: b }: StoredRequest): boolean =>
   a.creationTimestamp === b.creationTimestamp ? a.uid > b.uid : a.creationTimestamp > b.creationTimestamp;
 export const uidOf = ({ metadata }: StoredRequest): string[] => [metadata.uid];

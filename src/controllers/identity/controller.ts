@@ -18,12 +18,12 @@ import { judge } from './answer.ts';
 import { MOST_LEFT } from './kubelet.ts';
 import type { CellAddress } from './provision.ts';
 import { serverNames, systemLookup, type Lookup } from './server-names.ts';
-import { isLookedAt, keptOf, stateOf, type StoredRequest } from './requests.ts';
+import { isJudged, keptOf, stateOf, type StoredRequest } from './requests.ts';
 
 export interface IdentityControllerOptions {
   client: Client;
   cache: Cache;
-  /** By name, as `spec.provider.name` says it. */
+  /** By name, as in `spec.provider.name`. */
   providers: ReadonlyMap<string, InfraProvider>;
   cell: CellAddress;
   clock: Clock;
@@ -110,7 +110,7 @@ function depsOf(options: IdentityControllerOptions): IdentityDeps {
 
 async function reconcileRequest(deps: IdentityDeps, name: string, run: ReconcileContext): Promise<QueueResult | void> {
   const request = deps.requests.get({ name });
-  if (request === undefined || !isLookedAt(request)) return;
+  if (request === undefined || !isJudged(request)) return;
   const state = stateOf(request);
   switch (state) {
     case 'Open':
@@ -129,7 +129,7 @@ async function reconcileRequest(deps: IdentityDeps, name: string, run: Reconcile
 
 /** A new one may be one too many: of those before it some are judged again. */
 function concerned(requests: IdentityDeps['requests'], request: StoredRequest, old?: StoredRequest): string[] {
-  if (!isLookedAt(request)) return [];
+  if (!isJudged(request)) return [];
   return [request, ...(old === undefined ? beside(requests, request).slice(0, 2 * MOST_LEFT) : [])].map(({ metadata }) => metadata.name);
 }
 
@@ -139,7 +139,7 @@ function namePatterns(patterns: readonly string[]): (name: string) => boolean {
   return (name) => all.some((each) => each.test(name));
 }
 
-/** Most writes of a Machine say nothing about its admission. */
+/** Most writes of a Machine change nothing about its admission. */
 function isNews(machine: Stored<Machine>, old: Stored<Machine> | undefined): boolean {
   if (old === undefined) return true;
   const [now, before] = [machine, old].map(({ status }) => JSON.stringify([status?.bootstrap, status?.providerID, status?.agent?.version]));

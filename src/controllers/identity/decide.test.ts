@@ -19,7 +19,7 @@ import {
   NOW_MS,
   OPEN,
   pkcs10,
-  said,
+  summary,
   TOKEN_USER,
   type Made,
 } from './testing/requests.ts';
@@ -39,21 +39,21 @@ describe('G1: the request of a bootstrap token', () => {
   it('that is the second of an epoch is denied, though it is the same one made again', async () => {
     const first = await asked();
     const record: Bootstrap = { ...OPEN, csrUID: 'csr-1', keySHA256: hashOf(first) };
-    expect(said(decide({ ...first, uid: 'csr-2' }, known(record)))).toBe('Deny TokenUsed');
-    expect(said(decide(await asked({}, { uid: 'csr-2' }), known(record)))).toBe('Deny TokenUsed');
+    expect(summary(decide({ ...first, uid: 'csr-2' }, known(record)))).toBe('Deny TokenUsed');
+    expect(summary(decide(await asked({}, { uid: 'csr-2' }), known(record)))).toBe('Deny TokenUsed');
   });
 
   it('of an epoch that is over is denied', async () => {
-    expect(said(decide(await asked(), known({ ...OPEN, epoch: 2, accountUID: 'account-2' })))).toBe('Deny TokenOutdated');
-    expect(said(decide(await asked({}, { userUID: undefined }), known(OPEN)))).toBe('Deny TokenOutdated');
-    expect(said(decide(await asked(), known(undefined)))).toBe('Deny TokenOutdated');
+    expect(summary(decide(await asked(), known({ ...OPEN, epoch: 2, accountUID: 'account-2' })))).toBe('Deny TokenOutdated');
+    expect(summary(decide(await asked({}, { userUID: undefined }), known(OPEN)))).toBe('Deny TokenOutdated');
+    expect(summary(decide(await asked(), known(undefined)))).toBe('Deny TokenOutdated');
   });
 
   it('of a Machine that is gone or going is denied', async () => {
-    expect(said(decide(await asked(), known(OPEN, { machine: undefined })))).toBe('Deny NoMachine');
+    expect(summary(decide(await asked(), known(OPEN, { machine: undefined })))).toBe('Deny NoMachine');
     const machine = machineWith(OPEN);
     machine.metadata.deletionTimestamp = '2026-11-20T12:00:00Z';
-    expect(said(decide(await asked(), known(OPEN, { machine })))).toBe('Deny MachineDeleting');
+    expect(summary(decide(await asked(), known(OPEN, { machine })))).toBe('Deny MachineDeleting');
   });
 
   const attacks: [string, Made, Partial<Asked>, string][] = [
@@ -90,18 +90,18 @@ describe('G1: the request of a bootstrap token', () => {
   });
 
   it('that cannot be read is denied', async () => {
-    expect(said(decide(await asked({}, { request: { unreadable: 'torn' } }), known(OPEN)))).toBe('Deny RequestUnreadable');
+    expect(summary(decide(await asked({}, { request: { unreadable: 'torn' } }), known(OPEN)))).toBe('Deny RequestUnreadable');
   });
 
   it('is for a life of at least an hour and at most a day, to the second', async () => {
     const { least, most } = IDENTITY_SECONDS;
-    const judged = async (expirationSeconds: number) => said(decide(await asked({}, { expirationSeconds }), known(OPEN)));
+    const judged = async (expirationSeconds: number) => summary(decide(await asked({}, { expirationSeconds }), known(OPEN)));
     expect([await judged(least), await judged(most)]).toEqual(['Approve Admitted', 'Approve Admitted']);
     expect([await judged(least - 1), await judged(most + 1)]).toEqual(['Deny RequestInvalid', 'Deny RequestInvalid']);
   });
 });
 
-it('a request says who asked by the UID that the server wrote into it, and an empty one is none', async () => {
+it('a request shows who asked by the UID that the server wrote into it, and an empty one is none', async () => {
   const { pem } = await pkcs10();
   const stored = (uid?: string) =>
     askedOf({
@@ -118,21 +118,21 @@ describe('the identity of an agent', () => {
   it.each(['alice', 'system:node:a', 'system:serviceaccount:web:default', 'kubenode:machine:web', 'kubenode:machine:a:b:c'])(
     'is denied to %s',
     async (username) => {
-      expect(said(decide(await asked({}, { username }), known(OPEN, { machine: undefined })))).toBe('Deny ForeignRequester');
+      expect(summary(decide(await asked({}, { username }), known(OPEN, { machine: undefined })))).toBe('Deny ForeignRequester');
     },
   );
 
   it('is denied to others in every spelling, also beside something else, and what cannot be read is left to others', async () => {
     const alice = async (made: Made, more: Partial<Asked> = {}) =>
-      said(decide(await asked(made, { username: 'alice', ...more }), known(OPEN, { machine: undefined })));
+      summary(decide(await asked(made, { username: 'alice', ...more }), known(OPEN, { machine: undefined })));
     expect(await alice({ subject: [{ O: ['sre'] }, { CN: ['kubenode:machine:web:a'] }] })).toBe('Deny ForeignRequester');
     expect(await alice({ subject: [{ O: ['KubeNode:machines'] }, { CN: ['bob'] }] })).toBe('Deny ForeignRequester');
     expect(await alice({}, { request: { unreadable: 'torn' } })).toBe('Leave');
   });
 
-  it('is not granted to a certificate whose Machine is gone, whatever it asks for', async () => {
+  it('is not granted to a certificate whose Machine is gone, also for another subject', async () => {
     const subject = [{ O: ['sre'] }, { CN: ['bob'] }];
-    expect(said(decide(await asked({ subject }, { username: AGENT_USER }), known(undefined, { machine: undefined })))).toBe(
+    expect(summary(decide(await asked({ subject }, { username: AGENT_USER }), known(undefined, { machine: undefined })))).toBe(
       'Deny NoMachine',
     );
   });
@@ -150,15 +150,15 @@ describe('the identity of an agent', () => {
       nodeDomains: [],
       newer: 0,
     });
-    expect(said(verdict)).toBe('Deny RequestInvalid');
+    expect(summary(verdict)).toBe('Deny RequestInvalid');
   });
 
-  it('is all that is looked at: what others ask of the same signer is left to others', async () => {
+  it('is all that is judged: what others ask of the same signer is left to others', async () => {
     const subject = [{ O: ['sre'] }, { CN: ['bob'] }];
     for (const username of ['alice', 'system:serviceaccount:web:kubenode-bootstrap-of-mine'])
-      expect(said(decide(await asked({ subject }, { username }), known(undefined, { machine: undefined })))).toBe('Leave');
-    expect(said(decide(await asked({ subject }, { userUID: 'no account of ours' }), known(OPEN)))).toBe('Leave');
-    expect(said(decide(await asked({}, { signerName: 'example.com/signer' }), known(OPEN)))).toBe('Leave');
+      expect(summary(decide(await asked({ subject }, { username }), known(undefined, { machine: undefined })))).toBe('Leave');
+    expect(summary(decide(await asked({ subject }, { userUID: 'no account of ours' }), known(OPEN)))).toBe('Leave');
+    expect(summary(decide(await asked({}, { signerName: 'example.com/signer' }), known(OPEN)))).toBe('Leave');
   });
 });
 
@@ -207,41 +207,41 @@ describe('a renewal', () => {
   });
 
   it.each([
-    ['nobody vouches for', async () => await renewal(second)],
+    ['no key vouches for', async () => await renewal(second)],
     ['a stranger vouches for', async () => await renewal(second, third)],
     ['whose voucher is of another request', async () => ({ ...(await renewal(second)), voucher: (await renewal(third, first)).voucher })],
     ['whose voucher is nonsense', async () => await renewal(second, undefined, { voucher: 'AAAA.BBBB' })],
     ['whose voucher goes on', async () => await renewal(second, first).then((of) => ({ ...of, voucher: `${of.voucher ?? ''}.AAAA` }))],
     ['whose voucher is empty', async () => await renewal(second, undefined, { voucher: '' })],
   ])('with a key that %s is denied', async (_what, make) => {
-    expect(said(decide(await make(), known(ADMITTED)))).toBe('Deny KeyUnknown');
+    expect(summary(decide(await make(), known(ADMITTED)))).toBe('Deny KeyUnknown');
   });
 
   it('by a certificate of an earlier epoch is denied, while the next is open and after it', async () => {
-    expect(said(decide(await renewal(first), known({ ...OPEN, epoch: 2 })))).toBe('Deny NotAdmitted');
+    expect(summary(decide(await renewal(first), known({ ...OPEN, epoch: 2 })))).toBe('Deny NotAdmitted');
     const next = { ...ADMITTED, epoch: 2, keySHA256: hash(third) };
-    expect(said(decide(await renewal(first), known(next)))).toBe('Deny KeyUnknown');
-    expect(said(decide(await renewal(second, first), known(next)))).toBe('Deny KeyUnknown');
+    expect(summary(decide(await renewal(first), known(next)))).toBe('Deny KeyUnknown');
+    expect(summary(decide(await renewal(second, first), known(next)))).toBe('Deny KeyUnknown');
   });
 
   it('for another machine, by a user outside the group, or of a Machine that is gone is denied', async () => {
-    expect(said(decide(await renewal(first, undefined, { username: 'kubenode:machine:web:b' }), known(ADMITTED)))).toBe(
+    expect(summary(decide(await renewal(first, undefined, { username: 'kubenode:machine:web:b' }), known(ADMITTED)))).toBe(
       'Deny RequestInvalid',
     );
-    expect(said(decide(await renewal(first, undefined, { groups: ['system:authenticated'] }), known(ADMITTED)))).toBe(
+    expect(summary(decide(await renewal(first, undefined, { groups: ['system:authenticated'] }), known(ADMITTED)))).toBe(
       'Deny RequestInvalid',
     );
-    expect(said(decide(await renewal(first), known(ADMITTED, { machine: undefined })))).toBe('Deny NoMachine');
+    expect(summary(decide(await renewal(first), known(ADMITTED, { machine: undefined })))).toBe('Deny NoMachine');
   });
 
   it('by the token in place of a certificate is approved only where that was granted, with the key that was admitted', async () => {
     const token = { username: TOKEN_USER, userUID: 'account-9' };
-    expect(said(decide(await renewal(first, undefined, token), known(ADMITTED)))).toBe('Deny NotByToken');
+    expect(summary(decide(await renewal(first, undefined, token), known(ADMITTED)))).toBe('Deny NotByToken');
     expect(decide(await renewal(first, undefined, token), known({ ...ADMITTED, by: 'Token' }))).toMatchObject({
       do: 'Approve',
       record: { by: 'Token' },
     });
-    expect(said(decide(await renewal(second, undefined, token), known({ ...ADMITTED, by: 'Token' })))).toBe('Deny KeyUnknown');
+    expect(summary(decide(await renewal(second, undefined, token), known({ ...ADMITTED, by: 'Token' })))).toBe('Deny KeyUnknown');
   });
 
   it('by a certificate ends the token in its place', async () => {
@@ -256,7 +256,7 @@ describe('a renewal', () => {
     expect(isVouched(voucher, vouchedText(Buffer.from('another request')), [hash(first)])).toBeUndefined();
     expect(isVouched(voucher, text, [hash(second)])).toBeUndefined();
     const [spki = '', signature = ''] = voucher.split('.');
-    // Whatever has the hash of an accepted key by its name alone.
+    // Each key that has the hash of an accepted key by its name alone.
     const long = Buffer.alloc(1025).toString('base64');
     const accepted = [hash(first), ...[long, ''].map((each) => keyHash(Buffer.from(each, 'base64')))];
     for (const torn of [undefined, '', spki, `.${signature}`, `${spki}.`, `${voucher}.${signature}`, `${long}.${signature}`])

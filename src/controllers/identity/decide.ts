@@ -1,6 +1,6 @@
 /**
  * Whether a request for a certificate is approved: pure. This is the only check there is of what a signer of Kubernetes puts into a client
- * certificate, so everything is compared with what it has to be, and never looked for in what it may be (docs/protocols.md#g1, #g4).
+ * certificate, so everything is compared with what it has to be, and never searched for in what it may be (docs/protocols.md#g1, #g4).
  */
 import { AGENT_USAGES, IDENTITY_SECONDS, requesterOf, SIGNERS, vouchedText, type MachineKey, type Requester } from '../../api/admission.ts';
 import { AGENTS, agentUser } from '../../api/identity.ts';
@@ -13,7 +13,7 @@ import { isVouched } from './voucher.ts';
 
 const LEAVE: Verdict = { do: 'Leave' };
 
-/** What is claimed by a request that nobody else may be left to approve. */
+/** What a request claims that no other approver may be left to approve. */
 function claimsAgent(request: Asked['request']): boolean {
   return 'subject' in request && request.subject.some(({ value }) => value.toLowerCase().startsWith('kubenode:'));
 }
@@ -38,7 +38,7 @@ function decideAgent(asked: Asked, { machine, nowMs }: Known): Verdict {
     return ours ? deny('TokenOutdated', `this token is of no admission of Machine ${who} that is open; it was replaced`) : LEAVE;
   if (machine.metadata.deletionTimestamp !== undefined) return deny('MachineDeleting', `Machine ${who} is being deleted`);
   if ('unreadable' in asked.request) return deny('RequestUnreadable', `the request cannot be read: ${asked.request.unreadable}`);
-  const wrong = mistakeIn(asked, asked.request, requester);
+  const wrong = errorIn(asked, asked.request, requester);
   if (wrong !== undefined) return deny('RequestInvalid', wrong);
   if (bootstrap === undefined) return deny('NotAdmitted', `Machine ${who} was never admitted`);
   return requester.kind === 'Bootstrap'
@@ -47,7 +47,7 @@ function decideAgent(asked: Asked, { machine, nowMs }: Known): Verdict {
 }
 
 /** The first thing in which a request is not exactly what an agent's has to be. */
-function mistakeIn(asked: Asked, request: SigningRequest, requester: MachineKey): string | undefined {
+function errorIn(asked: Asked, request: SigningRequest, requester: MachineKey): string | undefined {
   const expected = [
     { type: 'O', value: AGENTS },
     { type: 'CN', value: agentUser(requester.namespace, requester.name) },
@@ -86,7 +86,7 @@ function admission(asked: Asked, { keySHA256 }: SigningRequest, bootstrap: Boots
 }
 
 /**
- * By the identity itself. A certificate does not say of which epoch it is, nor of which of two Machines that had one name; the key does: it is the
+ * By the identity itself. A certificate does not show of which epoch it is, nor of which of two Machines that had one name; the key does: it is the
  * one that was recorded, or that one vouches for it.
  */
 function renewal(asked: Asked, request: SigningRequest, bootstrap: Bootstrap, requester: Requester, nowMs: number): Verdict {

@@ -1,4 +1,4 @@
-/** A reader of DER that refuses whatever DER does not allow, so that no other reader can see something else in the same bytes. */
+/** A reader of DER that refuses everything that DER does not allow, so that no other reader can see something else in the same bytes. */
 
 export interface Element {
   tag: number;
@@ -20,7 +20,7 @@ export const TAG = {
   set: 0x31,
 } as const;
 
-/** Thrown for everything that is not read; the message says what, never what the bytes hold. */
+/** Thrown for everything that is not read; the message names what, never what the bytes hold. */
 export class DerError extends Error {}
 
 function readOne(bytes: Buffer, at: number): Element {
@@ -89,10 +89,10 @@ export function textOf(element: Element | undefined, what: string): string {
   if (element === undefined || ![TAG.utf8, TAG.printable, TAG.ia5].some((tag) => tag === element.tag))
     throw new DerError(`${what} is no text of a kind that is read`);
   const text = element.content.toString('utf8');
-  // eslint-disable-next-line no-control-regex -- they are what is looked for
+  // eslint-disable-next-line no-control-regex -- they are what is searched for
   if (!Buffer.from(text, 'utf8').equals(element.content) || /[\u0000-\u001f\u007f]/.test(text))
     throw new DerError(`${what} holds characters that are not allowed`);
-  // eslint-disable-next-line no-control-regex -- they are what is looked for
+  // eslint-disable-next-line no-control-regex -- they are what is searched for
   if (element.tag !== TAG.utf8 && /[^\u0000-\u007f]/.test(text)) throw new DerError(`${what} holds characters that are not allowed`);
   return text;
 }

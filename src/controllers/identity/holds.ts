@@ -1,6 +1,6 @@
 /**
  * Which pool a Node's name is of: that of the Machines for which kubelets' certificates with that name were approved, until the last of these ends. A
- * certificate outlives its Machine, and is good for whatever Node has that name then (docs/protocols.md#g4f).
+ * certificate outlives its Machine, and is valid for each Node that has that name then (docs/protocols.md#g4f).
  */
 import { controllerError } from '../shared/errors.ts';
 import { createHash, X509Certificate } from 'node:crypto';
@@ -18,7 +18,7 @@ export interface Hold {
   ends: Ends;
   /** When the API server stored the request by which the pool took the name; undefined: an earlier version wrote the Lease. */
   since: string | undefined;
-  /** The Lease that says so. */
+  /** The Lease that records it. */
   lease: Stored<Lease>;
 }
 
@@ -28,8 +28,8 @@ const ISSUED = 'issued';
 /** As many requests for one Node are approved before a signer has signed one of them. A kubelet waits for one at a time. */
 export const MOST_UNSIGNED = 16;
 const HOUR_MS = 3_600_000;
-/** For one that says nothing of its end: what Kubernetes' signer gives unless it was set up otherwise. */
-const UNSAID_SECONDS = 366 * 24 * 3600;
+/** For one that asks for no lifetime: what Kubernetes' signer gives unless it was set up otherwise. */
+const DEFAULT_SECONDS = 366 * 24 * 3600;
 /** A request is signed after it is approved, by another clock; what is not signed in an hour is collected. */
 const LATE_MS = 2 * HOUR_MS;
 /** The API server that a certificate is shown to may be behind the time that is known here (docs/protocols.md#h5). */
@@ -42,7 +42,7 @@ export const holdName = (node: string): string =>
 /** When the last certificate ends; -Infinity where there is none. */
 export const endOfHold = ({ ends }: Pick<Hold, 'ends'>): number => Math.max(...Object.values(ends).map(Date.parse));
 
-/** Whether somebody may have had such a certificate at that time, or may have it. */
+/** Whether a process may have had such a certificate at that time, or may have it. */
 export const isHeld = (hold: Pick<Hold, 'ends'>, atMs: number): boolean => !(atMs > endOfHold(hold) + MARGIN_MS);
 
 const rest = (ends: Ends, nowMs: number): Ends => Object.fromEntries(Object.entries(ends).filter(([, end]) => Date.parse(end) > nowMs));
@@ -51,12 +51,12 @@ const later = (...ends: (string | undefined)[]): string =>
 
 /**
  * With one more request that is about to be approved. `there`: UIDs of requests that what they get may still be seen of. Those that are gone keep
- * their bound for good, so they may share the latest.
+ * their bound as long as it lasts, so they may share the latest.
  */
 export function withRequest(ends: Ends, uid: string, seconds: number | undefined, nowMs: number, there: readonly string[] = []): Ends {
   const still = rest(ends, nowMs);
   if (still[uid] !== undefined) return still;
-  const all = { ...still, [uid]: rfc3339(nowMs + (seconds ?? UNSAID_SECONDS) * 1000 + LATE_MS) };
+  const all = { ...still, [uid]: rfc3339(nowMs + (seconds ?? DEFAULT_SECONDS) * 1000 + LATE_MS) };
   if (Object.keys(all).length <= MOST_UNSIGNED) return all;
   const kept = Object.entries(all).filter(([each]) => each === uid || there.includes(each));
   const others = Object.entries(all).filter(([each]) => each !== uid && !there.includes(each));
@@ -80,7 +80,7 @@ export function endOfCertificate(base64: string): number | undefined {
   }
 }
 
-/** As it is now. Errors: those of the API, and `HoldUnreadable`: nothing is approved for a name of which nobody knows whose it is. */
+/** As it is now. Errors: those of the API, and `HoldUnreadable`: nothing is approved for a name while it is unknown which pool holds it. */
 export async function readHold(client: Client, namespace: string, node: string, signal: AbortSignal): Promise<Hold | undefined> {
   const lease = await client.find(Leases, { namespace, name: holdName(node) }, { signal });
   if (lease === undefined) return undefined;
@@ -88,7 +88,10 @@ export async function readHold(client: Client, namespace: string, node: string, 
   const ends = endsOf(lease.metadata.annotations?.[HOLD_ENDS]);
   const since = lease.metadata.annotations?.[HOLD_SINCE];
   if (pool === undefined || pool === '' || ends === undefined || (since !== undefined && Number.isNaN(Date.parse(since))))
-    throw controllerError('HoldUnreadable', `Lease ${namespace}/${lease.metadata.name} does not say whose the name of Node ${node} is`);
+    throw controllerError(
+      'HoldUnreadable',
+      `Lease ${namespace}/${lease.metadata.name} does not name the pool which holds the name of Node ${node}`,
+    );
   return { pool, ends, since, lease };
 }
 

@@ -6,7 +6,7 @@ import type { Stored } from '../../api/wire.ts';
 import type { Asked, Known } from './asked.ts';
 import { decide } from './decide.ts';
 import { nodeFor, nodeOf } from './kubelet.ts';
-import { AGENT_USER, asked, BOOTSTRAP_USER, known, machineWith, OPEN, said, TOKEN_USER, type Made } from './testing/requests.ts';
+import { AGENT_USER, asked, BOOTSTRAP_USER, known, machineWith, OPEN, summary, TOKEN_USER, type Made } from './testing/requests.ts';
 
 const WEEK = 7 * 24 * 3600;
 
@@ -151,7 +151,7 @@ describe('G4: a kubelet', () => {
       { ...mine, machine: machineWith(OPEN, { nodeRef, providerID: 'cloud://1' }), node: nodeWith('node-b', 'cloud://1') },
       'Deny NodeNotOfMachine',
     ],
-    ['a person, whatever Machine is known', { subject }, { ...agent, username: 'alice' }, mine, 'Leave'],
+    ['a person, also where the Machine is known', { subject }, { ...agent, username: 'alice' }, mine, 'Leave'],
     ['a node whose Machine is being deleted', { subject }, client, { ...claimed, ofNode: [deleting(owner)] }, 'Deny MachineDeleting'],
     [
       'an agent whose Machine is being deleted',
@@ -232,7 +232,7 @@ describe('G4: a kubelet', () => {
     ['G4e: its agent asks for all that it may', { subject }, { ...agent, expirationSeconds: WEEK }, mine, 'Approve NodeOfMachine'],
     ['G4e: its agent asks for too little', { subject }, { ...agent, expirationSeconds: 599 }, mine, 'Deny RequestInvalid'],
     [
-      'G4e: a kubelet says no end, as all of them do',
+      'G4e: a kubelet asks for no lifetime, as all of them do',
       { subject },
       { ...client, expirationSeconds: undefined },
       claimed,
@@ -480,7 +480,7 @@ describe('G4: a kubelet', () => {
     ],
   ];
   test.each(table)('%s', async (_what, made, more, knows, expected) => {
-    expect(said(decide(await asked(made, more), knows))).toBe(expected);
+    expect(summary(decide(await asked(made, more), knows))).toBe(expected);
   });
 
   /** Machine and Node of one name, asked for by the node. */
@@ -509,11 +509,11 @@ describe('G4: a kubelet', () => {
       const machine = { ...machineWith(OPEN, {}, name), metadata: { ...machineWith(OPEN).metadata, name } };
       const { made, username, knows } = called(name, undefined);
       const client = { username, userUID: undefined, groups: ['system:nodes'], signerName: SIGNERS.kubeletClient };
-      expect(said(decide(await asked(made, client), knows))).toBe('Deny ServerName');
+      expect(summary(decide(await asked(made, client), knows))).toBe('Deny ServerName');
       const own = { ...agent, username: `kubenode:machine:web:${name}` };
-      expect(said(decide(await asked(made, own), { ...mine, machine, ofNode: [machine] }))).toBe('Deny ServerName');
+      expect(summary(decide(await asked(made, own), { ...mine, machine, ofNode: [machine] }))).toBe('Deny ServerName');
       const asServer = { ...client, signerName: SIGNERS.kubeletServing, usages: serving.usages };
-      expect(said(decide(await asked({ ...made, names: dns(name) }, asServer), knows))).toBe('Deny ServerName');
+      expect(summary(decide(await asked({ ...made, names: dns(name) }, asServer), knows))).toBe('Deny ServerName');
     });
 
     const reported = (address: string) => ({ status: { nodeRef, addresses: [{ type: 'InternalDNS', address }] } });
@@ -530,34 +530,34 @@ describe('G4: a kubelet', () => {
       ['its address as a DNS name', dns('203.0.113.9'), reported('203.0.113.9')],
       ['its host, of an imported machine', dns('a', 'api.prod.example'), bySsh],
       ['its address, of an imported machine', ip('10.96.0.1'), bySsh],
-    ])('is in no serving certificate, whatever the provider says: %s', async (_what, names, more) => {
+    ])('is in no serving certificate, also where the provider names it: %s', async (_what, names, more) => {
       const { made, knows } = called('a', names, more);
-      expect(said(decide(await asked(made, serving), knows))).toBe('Deny ServerName');
+      expect(summary(decide(await asked(made, serving), knows))).toBe('Deny ServerName');
     });
 
     it('is not the only one that a wildcard would take in: no node gets one', async () => {
       const { made, knows } = called('a', dns('*.other.example'), reported('*.other.example'));
-      expect(said(decide(await asked(made, serving), knows))).toBe('Deny NameOfAnother');
+      expect(summary(decide(await asked(made, serving), knows))).toBe('Deny NameOfAnother');
     });
 
     it('is not the only one: none by which Services are reached is in a certificate, also where the provider reports it', async () => {
       for (const name of ['localhost', 'KUBERNETES', 'kubernetes.default.svc']) {
         const { made, knows } = called('a', dns('a', name), reported(name));
-        expect([name, said(decide(await asked(made, serving), knows))]).toEqual([name, 'Deny NameOfAnother']);
+        expect([name, summary(decide(await asked(made, serving), knows))]).toEqual([name, 'Deny NameOfAnother']);
       }
     });
 
     it('is none of names that only resemble it', async () => {
       for (const name of ['xapi.prod.example', 'api.prod.example.org', 'node.api.prod.example', 'node.prod.example']) {
         const { made, knows } = called('a', dns(name), reported(name));
-        expect([name, said(decide(await asked(made, serving), knows))]).toEqual([name, 'Approve AddressesOfMachine']);
+        expect([name, summary(decide(await asked(made, serving), knows))]).toEqual([name, 'Approve AddressesOfMachine']);
       }
     });
 
     it('is not known while its addresses are not: a request with addresses waits, one without does not', async () => {
       const server = { hosts: ['api.prod.example'], addresses: undefined };
       const judged = async (names: Made['names']) =>
-        said(decide(await asked({ subject, ...(names === undefined ? {} : { names }) }, serving), { ...claimed, server }));
+        summary(decide(await asked({ subject, ...(names === undefined ? {} : { names }) }, serving), { ...claimed, server }));
       expect([await judged(ip('10.0.0.1')), await judged(dns('a.example')), await judged(dns('a'))]).toEqual([
         'Wait',
         'Approve AddressesOfMachine',
@@ -570,7 +570,7 @@ describe('G4: a kubelet', () => {
     const name = 'vault.corp.example';
     const judged = async (more: Partial<Stored<Machine>>, knows: Partial<Known> = {}, chosen = name) => {
       const { made, username, knows: all } = called(chosen, dns(chosen), more, knows);
-      return said(decide(await asked(made, { ...serving, username }), all));
+      return summary(decide(await asked(made, { ...serving, username }), all));
     };
     const setOwner = { apiVersion: 'kubenode.io/v1alpha1', kind: 'MachineSet', name: 's', uid: 's-1', controller: true };
     const metadata = { ...owner.metadata, name };
@@ -595,7 +595,7 @@ describe('G4: a kubelet', () => {
       expect(await judged(bySsh, { nodeDomains: ['prod.example'] }, 'api.prod.example')).toBe('Deny ServerName');
     });
 
-    it('is approved where somebody else chose it: a set of the fleet, or the provider that has it in DNS', async () => {
+    it('is approved where no person chose it: a set of the fleet, or the provider that has it in DNS', async () => {
       expect(await judged({ metadata: { ...metadata, ownerReferences: [setOwner] } })).toBe('Approve AddressesOfMachine');
       const ec2 = 'ip-10-0-0-1.eu-west-1.compute.internal';
       const addresses = [{ type: 'InternalDNS', address: ec2 }];
@@ -629,7 +629,7 @@ describe('G4: a kubelet', () => {
     expect(nodeOf({ request: { unreadable: 'torn' } })).toBeUndefined();
   });
 
-  it('G4h: is for the Node of who asks, whatever the request names', () => {
+  it('G4h: is for the Node of the requester, and not for another that the request names', () => {
     const of = (username: string, signerName: string = SIGNERS.kubeletClient) => nodeFor({ username, signerName });
     expect([of('system:node:a'), of(AGENT_USER), of(TOKEN_USER)]).toEqual(['a', 'a', 'a']);
     expect([of('alice'), of('system:node:'), of('system:node:a/b'), of('system:node:..')]).toEqual(Array.from({ length: 4 }));
@@ -638,6 +638,6 @@ describe('G4: a kubelet', () => {
 
   it('is of no interest where it is not ours', async () => {
     expect(BOOTSTRAP_USER).toContain('kubenode-bootstrap-');
-    expect(said(decide(await asked({ subject }, { ...client, username: 'system:node:zz' }), claimed))).toBe('Leave');
+    expect(summary(decide(await asked({ subject }, { ...client, username: 'system:node:zz' }), claimed))).toBe('Leave');
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (docs/protocols.md#g4). Whoever may
+ * Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (docs/protocols.md#g4). The one who may
  * create Machines chooses their names, so a name alone never makes a Node this Machine's.
  */
 import { IDENTITY_SECONDS, requesterOf, SIGNERS } from '../../api/admission.ts';
@@ -51,7 +51,7 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
     if (machine === undefined) return judgeUnclaimed(node, known);
     if (more.length > 0) return deny('NodeAmbiguous', `${owners.length} Machines claim Node ${node}`);
     if (!asked.groups.includes(NODES)) return deny('ForeignRequester', `${asked.username} is not in group ${NODES}`);
-    return nodeMistake(node, machine, known) ?? judgeHeld(asked, machine, node, serving, known);
+    return nodeVerdict(node, machine, known) ?? judgeHeld(asked, machine, node, serving, known);
   }
   const { machine } = known;
   if (machine === undefined) return agent?.kind === 'Certificate' ? deny('NoMachine', 'there is no Machine of this requester') : LEAVE;
@@ -68,10 +68,10 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
   const other = known.ofNode.find(({ metadata, status }) => metadata.uid !== machine.metadata.uid && status?.nodeRef?.name === node);
   if (other !== undefined)
     return deny('NodeOfAnother', `Node ${node} is that of Machine ${other.metadata.namespace}/${other.metadata.name}`);
-  const mistake = nodeMistake(node, machine, known);
-  if (mistake !== undefined) return mistake;
+  const wrong = nodeVerdict(node, machine, known);
+  if (wrong !== undefined) return wrong;
   const twin = known.ofNode.find(({ metadata }) => metadata.uid !== machine.metadata.uid && metadata.name === node);
-  // A claim is proven by the provider's word; a twin has only the name.
+  // The provider's report proves a claim; a twin has only the name.
   if (twin !== undefined && known.node === undefined && machine.status?.nodeRef?.name !== node)
     return deny(
       'NodeAmbiguous',
@@ -82,9 +82,9 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
 
 /**
  * A Node that is there belongs to a Machine that has claimed it (which it does by providerID, and then by UID), or that has its providerID. That of
- * the Machine is its provider's word; what a node or its agent reports of itself proves nothing.
+ * the Machine is what its provider reports; what a node or its agent reports about itself proves nothing.
  */
-function nodeMistake(name: string, machine: Stored<Machine>, { node, reserved, server }: Known): Verdict | undefined {
+function nodeVerdict(name: string, machine: Stored<Machine>, { node, reserved, server }: Known): Verdict | undefined {
   if (isOfServer(name, server)) return serverName(`Node ${name}`);
   if (server.addresses === undefined && isAddress({ type: 'dns', value: name })) return { do: 'Wait', why: UNRESOLVED };
   if (reserved) return deny('NodeNameReserved', `the name of Node ${name} is reserved for Nodes that KubeNode does not manage`);
@@ -102,7 +102,7 @@ function nodeMistake(name: string, machine: Stored<Machine>, { node, reserved, s
 }
 
 /**
- * Of a Node that is not KubeNode's others judge. Of one whose name a pool has, nobody else may: left open, the request would be there when another
+ * Others judge a Node that is not KubeNode's. Where a pool has the name, no other approver may: left open, the request would be there when another
  * Machine claims the Node. A kubelet that was too early asks again within a minute.
  */
 function judgeUnclaimed(node: string, { hold, nowMs }: Known): Verdict {
@@ -117,20 +117,20 @@ function judgeHeld(asked: Asked, machine: Stored<Machine>, node: string, serving
   if (hold !== undefined && hold.pool !== pool && isHeld(hold, nowMs))
     return deny(
       'NodeNameHeld',
-      `Machines of pool ${hold.pool} got certificates for Node ${node}, and the last ends by ${rfc3339(endOfHold(hold))}; an administrator who knows that nobody has them deletes Lease ${holdName(node)}`,
+      `Machines of pool ${hold.pool} got certificates for Node ${node}, and the last ends by ${rfc3339(endOfHold(hold))}; an administrator who knows that no process has them deletes Lease ${holdName(node)}`,
     );
   const before = whatCameAfter(asked, machine, known);
   if (before !== undefined) return deny('RequestOutdated', `this request was made before ${before}: who it is of now asks again`);
   const verdict = judge(asked, machine, node, serving, known);
   const unsigned = hold?.unsigned ?? [];
-  // Each of them could be signed for a year, until its signer has said for how long.
+  // Each of them could be signed for a year, until its signer has shown for how long.
   if (verdict.do === 'Approve' && unsigned.length >= MOST_UNSIGNED && !unsigned.includes(asked.uid))
     return deny('TooManyRequests', `${unsigned.length} requests for Node ${node} are approved, and not signed yet`);
   return verdict.do === 'Approve' ? { ...verdict, holder: pool } : verdict;
 }
 
 /**
- * What makes the requester this Machine's Node or agent, where it came after the request: then somebody else may have made it. All of these are
+ * What makes the requester this Machine's Node or agent, where it came after the request: then another client may have made it. All of these are
  * instants that the API server wrote, so no clock is compared with another (docs/protocols.md#g4g).
  */
 function whatCameAfter({ createdAt }: Asked, machine: Stored<Machine>, { node, hold }: Known): string | undefined {
@@ -147,8 +147,7 @@ function whatCameAfter({ createdAt }: Asked, machine: Stored<Machine>, { node, h
 function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: Known): Verdict {
   if (machine.metadata.deletionTimestamp !== undefined) return deny('MachineDeleting', `Machine ${machine.metadata.name} is being deleted`);
   if ('unreadable' in asked.request) return deny('RequestUnreadable', `the request cannot be read: ${asked.request.unreadable}`);
-  const wrong =
-    subjectMistake(asked.request, node) ?? usageMistake(asked.usages, serving) ?? lifeMistake(asked) ?? keyMistake(asked.request);
+  const wrong = subjectError(asked.request, node) ?? usageError(asked.usages, serving) ?? lifeError(asked) ?? keyError(asked.request);
   if (wrong !== undefined) return deny('RequestInvalid', wrong);
   if (!serving) {
     const { names, others } = asked.request;
@@ -158,7 +157,7 @@ function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: bo
   return judgeNames(asked.request, machine, node, known);
 }
 
-function subjectMistake({ subject }: SigningRequest, node: string): string | undefined {
+function subjectError({ subject }: SigningRequest, node: string): string | undefined {
   for (const [type, value] of [
     ['O', NODES],
     ['CN', `${NODE_USER}${node}`],
@@ -169,20 +168,20 @@ function subjectMistake({ subject }: SigningRequest, node: string): string | und
   return subject.length === 2 ? undefined : 'the subject has attributes besides CN and O';
 }
 
-function usageMistake(usages: readonly string[], serving: boolean): string | undefined {
+function usageError(usages: readonly string[], serving: boolean): string | undefined {
   const needed = [serving ? 'server auth' : 'client auth', 'digital signature'];
   if (isSet(usages, needed) || isSet(usages, [...needed, 'key encipherment'])) return undefined;
   return `usages must be ${needed.join(', ')} and at most key encipherment, not ${usages.join(', ')}`;
 }
 
-/** Kubelets say nothing of it when they renew, and get what the signer gives; agents ask for a first certificate, and always say. */
-function lifeMistake({ username, expirationSeconds: seconds }: Asked): string | undefined {
+/** Kubelets ask for no lifetime when they renew, and get what the signer gives. Agents, which ask for a first certificate, always name one. */
+function lifeError({ username, expirationSeconds: seconds }: Asked): string | undefined {
   const { least, usual, most } = IDENTITY_SECONDS;
   if (seconds === undefined ? username.startsWith(NODE_USER) : seconds >= least && seconds <= most) return undefined;
   return `spec.expirationSeconds must be ${least} to ${most}, such as ${usual}, not ${seconds ?? 'absent'}`;
 }
 
-function keyMistake({ key }: SigningRequest): string | undefined {
+function keyError({ key }: SigningRequest): string | undefined {
   if (key.asymmetricKeyType !== 'rsa' || (key.asymmetricKeyDetails?.modulusLength ?? 0) >= 2048) return undefined;
   return `its key is too short: ${kindOfKey(key)}`;
 }
@@ -203,7 +202,7 @@ function judgeNames(
   const stolen = names.find(({ value }) => isOfServer(value, server));
   if (stolen !== undefined) return serverName(`${stolen.type} ${stolen.value}`);
   const isChosen = isChosenByPeople(node, machine, nodeDomains);
-  // These addresses are what somebody typed who may create Machines. A person who knows the machine approves, or nobody.
+  // A person who may create Machines typed these addresses. Only a person who knows the machine may approve.
   if (machine.spec.provider?.name === SSH_PROVIDER)
     return !isChosen && names.every(({ type, value }) => type === 'dns' && value === node)
       ? { do: 'Approve', reason: 'NodeOfMachine', message: `its only name is that of Node ${node}` }
@@ -228,8 +227,8 @@ function leftToPerson(newer: number): Verdict {
 }
 
 /**
- * Whether the name of a Node could be that of another server, and nothing but the person who made the Machine says that it is not: neither its set,
- * which the fleet names, nor its provider, which has it in DNS (docs/protocols.md#g4c).
+ * Whether the name of a Node could be that of another server, and only the person who made the Machine vouches that it is not: neither its set, which
+ * the fleet names, nor its provider, which has it in DNS, does (docs/protocols.md#g4c).
  */
 function isChosenByPeople(node: string, { metadata, spec, status }: Stored<Machine>, domains: readonly string[]): boolean {
   if (!node.includes('.') || domains.some((domain) => node.endsWith(`.${domain}`))) return false;

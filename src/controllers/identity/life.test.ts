@@ -119,12 +119,12 @@ describe('a token', () => {
     await admitted(world.start());
     world.disk = new Disk();
     const second = world.start();
-    await world.until('it is told so', () => logged(second, 'TokenUsed'));
+    await world.until('its log has the reason', () => logged(second, 'TokenUsed'));
     expect(await second.whoIs()).toContain('not admitted');
     expect(world.events.filter(({ type }) => type === 'Warning')).toMatchObject([{ reason: 'CertificateDenied' }]);
   });
 
-  it('that nobody has used is replaced in its epoch, and by one of the next only where that is asked for', async () => {
+  it('that was never used is replaced in its epoch, and by one of the next only where that is asked for', async () => {
     const { uid } = (await world.machine()).metadata;
     const { signal } = new AbortController();
     const epochs: number[] = [];
@@ -144,17 +144,17 @@ describe('a token', () => {
     expect(await bootstrap()).toMatchObject({ epoch: 1 });
   });
 
-  it('that ran out is nothing, and is said to be so; the node is kept', async () => {
+  it('that ran out is nothing, and is reported as such; the node is kept', async () => {
     await world.make();
     await world.clock.advance(5 * HOUR);
     const agent = world.start();
-    await world.until('it says so', () => logged(agent, 'the bootstrap token is not accepted'));
+    await world.until('it reports that', () => logged(agent, 'the bootstrap token is not accepted'));
     expect(await agent.whoIs()).toContain('the node is kept as it is');
   });
 });
 
 describe('a request that is denied', () => {
-  it('by a person is said on the Machine, with their words, until another token admits', async () => {
+  it('by a person is reported on the Machine, with their words, until another token admits', async () => {
     await world.make();
     const agent = world.start();
     const request = await world.until('it asks', async () => (await requestsOf(world))[0]);
@@ -162,7 +162,7 @@ describe('a request that is denied', () => {
     const status = { ...request.status, conditions: [denied] };
     await world.client.update(CertificateSigningRequests, { ...request, status }, { subresource: 'approval' });
     world.lead();
-    await world.until('the Machine says so', async () => (await condition())?.reason === 'Denied');
+    await world.until('the Machine reports it', async () => (await condition())?.reason === 'Denied');
     expect(await condition()).toMatchObject({
       status: 'False',
       message: `request ${request.metadata.name} was denied: NotNow: ask me on Monday`,
@@ -175,33 +175,33 @@ describe('a request that is denied', () => {
     expect(await condition()).toMatchObject({ status: 'True', reason: 'ClientCertificate' });
   });
 
-  it('by a person is told once it is written down, also where the first write is lost', async () => {
+  it('by a person gets an Event once it is written down, also where the first write is lost', async () => {
     await world.make();
     world.start();
     const request = await world.until('it asks', async () => (await requestsOf(world))[0]);
     const denied = { type: 'Denied', status: 'True', reason: 'NotNow', message: 'ask me on Monday' };
     const status = { ...request.status, conditions: [denied] };
     await world.client.update(CertificateSigningRequests, { ...request, status }, { subresource: 'approval' });
-    const told: number[] = [];
+    const written: number[] = [];
     world.onWrite = ({ path }) => {
       if (!path.endsWith('/machines/a/status')) return;
-      told.push(world.events.length);
-      if (told.length === 1) throw new Error('the write is lost');
+      written.push(world.events.length);
+      if (written.length === 1) throw new Error('the write is lost');
     };
     world.lead();
-    await world.until('the Machine says so', async () => (await condition())?.reason === 'Denied');
-    await world.until('it is told', () => world.events.length > 0);
-    expect([told, world.events.map(({ reason }) => reason)]).toEqual([[0, 0], ['CertificateDenied']]);
+    await world.until('the Machine reports it', async () => (await condition())?.reason === 'Denied');
+    await world.until('there is an Event', () => world.events.length > 0);
+    expect([written, world.events.map(({ reason }) => reason)]).toEqual([[0, 0], ['CertificateDenied']]);
   });
 
-  it('after another was admitted changes nothing that the Machine says', async () => {
+  it('after another was admitted changes nothing that the Machine reports', async () => {
     await world.make();
     world.lead();
     await admitted(world.start());
     const before = await condition();
     world.disk = new Disk();
     const second = world.start();
-    await world.until('it is told so', () => logged(second, 'TokenUsed'));
+    await world.until('its log has the reason', () => logged(second, 'TokenUsed'));
     expect(await condition()).toEqual(before);
     expect(world.events.filter(({ reason }) => reason === 'CertificateDenied')).toHaveLength(1);
   });
@@ -217,7 +217,7 @@ describe('after an outage that was longer than a certificate lasts', () => {
     await Promise.all([leader.stop(), agent.stop()]);
     await world.clock.advance(72 * HOUR);
     const returned = world.start();
-    await world.until('it says that it cannot go on', () => logged(returned, 'admit it again'));
+    await world.until('it reports that it cannot go on', () => logged(returned, 'admit it again'));
     expect(await returned.whoIs()).toBe(401);
     world.lead();
     await admitted(returned);
@@ -227,7 +227,7 @@ describe('after an outage that was longer than a certificate lasts', () => {
 });
 
 describe('G2: a cluster whose signer', () => {
-  it('is silent gives its agents tokens instead, says so, and renews them', async () => {
+  it('does not answer gives its agents tokens instead, reports that, and renews them', async () => {
     await world.close();
     world = await openWorld({ signs: false });
     await world.make();
@@ -380,7 +380,7 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
     expect(await hold()).toMatchObject({ pool: 'web' });
   });
 
-  /** Asks as the node itself, with a certificate for that name that somebody kept. */
+  /** Asks as the node itself, with a certificate for that name that a former machine kept. */
   async function askAsNode(name: string, serving = false, names = ['a']) {
     const { pem } = await pkcs10({
       subject: [{ O: ['system:nodes'] }, { CN: ['system:node:a'] }],
@@ -429,7 +429,7 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
       const both = await Promise.all(['early', 'early-serving'].map((name) => world.client.get(CertificateSigningRequests, { name })));
       return both.every((request) => stateOf(request) === 'Denied');
     });
-    // Nobody judges these until all others would say that they are the Node's.
+    // No leader judges these before all other evidence shows that they are the Node's.
     await leader.stop();
     await askAsNode('late');
     await askAsNode('late-serving', true);
@@ -446,7 +446,7 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
     expect((await judged('serving')).status?.conditions).toMatchObject([{ type: 'Approved', reason: 'AddressesOfMachine' }]);
   });
 
-  it('G4f: has 16 requests approved that nobody has signed, and no more until one of them is gone', async () => {
+  it('G4f: has 16 requests approved that its signer has not signed, and no more until one of them is gone', async () => {
     await world.close();
     world = await openWorld({ signs: false });
     world.lead();

@@ -24,13 +24,13 @@ export async function afterIssue({ clock, namespace, signal }: IdentityDeps, req
   await writeHold(run.client, { namespace, node }, hold, { ...hold, ends }, signal);
 }
 
-/** Whoever denied it, also a person or another approver: the agent waits for another token then, and its Machine says why. */
+/** A person, another approver or this controller denied it: the agent waits for another token then, and its Machine reports why. */
 export async function afterDenial(deps: IdentityDeps, request: StoredRequest, run: ReconcileContext): Promise<void> {
   const { clock, denied, recorder, signal } = deps;
   if (machineOf(request)?.kind !== 'Bootstrap') return;
   const machine = await machineNow(deps, request);
   const bootstrap = machine?.status?.bootstrap;
-  // What a token of before asked for, or one that was used already, says nothing of now.
+  // What an earlier token asked for, or one that was used already, shows nothing about now.
   if (
     machine === undefined ||
     bootstrap === undefined ||
@@ -40,14 +40,14 @@ export async function afterDenial(deps: IdentityDeps, request: StoredRequest, ru
     return;
   if (bootstrap.deniedUID === request.metadata.uid) return;
   const { reason = '', message = '' } = conditionOf(request, 'Denied') ?? {};
-  const said = `request ${request.metadata.name} was denied: ${[reason, message].filter((each) => each !== '').join(': ')}`;
-  const condition = { status: 'False', reason: 'Denied', message: said } as const;
+  const denial = `request ${request.metadata.name} was denied: ${[reason, message].filter((each) => each !== '').join(': ')}`;
+  const condition = { status: 'False', reason: 'Denied', message: denial } as const;
   await recordBootstrap(run.client, machine, { ...bootstrap, deniedUID: request.metadata.uid }, { condition, nowMs: clock.now() }, signal);
-  run.log.warn({ machine: machine.metadata.name }, said);
-  if (!denied.delete(request.metadata.uid)) recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: said });
+  run.log.warn({ machine: machine.metadata.name }, denial);
+  if (!denied.delete(request.metadata.uid)) recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: denial });
 }
 
-/** Where the cluster's signer refuses or is silent, the agent gets the token of a ServiceAccount, and the Machine says so (docs/protocols.md#g2). */
+/** Where the cluster's signer refuses or does not answer, the agent gets the token of a ServiceAccount, and the Machine reports that (docs/protocols.md#g2). */
 export async function afterApproval(
   deps: IdentityDeps,
   request: StoredRequest,
@@ -59,13 +59,13 @@ export async function afterApproval(
   if (machineOf(request) === undefined || 'unreadable' in asked) return;
   const machine = await machineNow(deps, request);
   const bootstrap = machine?.status?.bootstrap;
-  // Only what is the machine's own newest request: an old one that was never signed says nothing of now.
+  // Only the machine's own newest request counts: an old one that was never signed shows nothing about now.
   if (machine === undefined || bootstrap?.by !== 'Certificate' || bootstrap.keySHA256 !== asked.keySHA256) return;
   const approved = conditionOf(request, 'Approved');
   const sinceMs = Date.parse(approved?.lastUpdateTime ?? request.metadata.creationTimestamp);
   const waitMs = sinceMs + signerDeadlineMs - clock.now();
   if (state === 'Approved' && waitMs > 0) return { requeueAfterMs: waitMs };
-  // A cache that lags would take a signer for silent that has signed.
+  // A cache that lags may not have what the signer signed.
   const live = await client.find(CertificateSigningRequests, { name: request.metadata.name }, { signal });
   if (live?.metadata.uid !== request.metadata.uid || stateOf(live) !== state) return { requeueAfterMs: AGAIN_MS };
   const failed = conditionOf(request, 'Failed');

@@ -17,14 +17,14 @@ it('a node that has no identity yet gets a bootstrap at once', () => {
   expect(readmissionOf(made(undefined), NOW)).toEqual({ inMs: 0, why: 'it has no identity of its own yet', again: false });
 });
 
-it('a token that nobody used is replaced when it runs out, in the same epoch', () => {
+it('a token that was never used is replaced when it runs out, in the same epoch', () => {
   expect(readmissionOf(made(OPEN), NOW)).toEqual({ inMs: HOUR, why: 'its token ran out before it was used', again: false });
   expect(readmissionOf(made(OPEN), NOW + 2 * HOUR)).toMatchObject({ inMs: -HOUR });
   for (const tokenUntil of ['soon', '1969-12-31T00:00:00Z']) expect(readmissionOf(made({ ...OPEN, tokenUntil }), NOW)?.inMs).toBe(-NOW);
 });
 
-it('an agent that was admitted and was never heard of gets the next epoch when its token has run out', () => {
-  expect(readmissionOf(made(admitted), NOW)).toEqual({ inMs: HOUR, why: 'it was admitted and was never heard of', again: true });
+it('an agent that was admitted and never reported gets the next epoch when its token has run out', () => {
+  expect(readmissionOf(made(admitted), NOW)).toEqual({ inMs: HOUR, why: 'it was admitted and never reported', again: true });
 });
 
 it('one that speaks gets the next epoch when its certificate has run out', () => {

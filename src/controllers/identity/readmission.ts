@@ -12,7 +12,7 @@ export interface Readmission {
  * When a node needs a new bootstrap; undefined: not through a provider, or not while things are as they are. Pure.
  *
  * An agent that was away for longer than its certificate lasts can prove nothing any more, and its token was for one use; so can one that was
- * admitted and was never heard of, since its disk may have lost what it got.
+ * admitted and never reported, since its disk may have lost what it got.
  */
 export function readmissionOf(machine: Machine, nowMs: number): Readmission | undefined {
   const { metadata, spec, status } = machine;
@@ -24,6 +24,6 @@ export function readmissionOf(machine: Machine, nowMs: number): Readmission | un
   const { csrUID, tokenUntil, until } = bootstrap;
   const inMs = (time: string | undefined): number => Math.max(0, Date.parse(time ?? '') || 0) - nowMs;
   if (csrUID === undefined) return { inMs: inMs(tokenUntil), why: 'its token ran out before it was used', again: false };
-  if (status.agent === undefined) return { inMs: inMs(tokenUntil), why: 'it was admitted and was never heard of', again: true };
+  if (status.agent === undefined) return { inMs: inMs(tokenUntil), why: 'it was admitted and never reported', again: true };
   return { inMs: inMs(until), why: 'its certificate ran out', again: true };
 }

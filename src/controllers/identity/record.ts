@@ -7,7 +7,7 @@ import type { Client } from '../../kube/client.ts';
 import { setCondition, type ConditionInput } from '../../kube/conditions.ts';
 import { patchIfSame } from '../shared/send-patch.ts';
 
-export interface Said {
+export interface Report {
   condition: Omit<ConditionInput, 'type'>;
   nowMs: number;
 }
@@ -20,11 +20,11 @@ export async function recordBootstrap(
   client: Client,
   machine: Stored<Machine>,
   bootstrap: Bootstrap | undefined,
-  said: Said | undefined,
+  report: Report | undefined,
   signal: AbortSignal,
 ): Promise<Stored<Machine>> {
   const before = machine.status?.conditions;
-  const conditions = said === undefined ? before : setCondition(before, { type: ADMITTED, ...said.condition }, said.nowMs);
+  const conditions = report === undefined ? before : setCondition(before, { type: ADMITTED, ...report.condition }, report.nowMs);
   const status = {
     ...machine.status,
     ...(bootstrap === undefined ? {} : { bootstrap }),
@@ -36,7 +36,7 @@ export async function recordBootstrap(
 
 export const TOKEN = 'ServiceAccountToken';
 
-/** What a record says in the condition Admitted. */
+/** The condition Admitted of a record. */
 export function conditionFor(record: Bootstrap, machine: Stored<Machine>) {
   const before = machine.status?.conditions?.find(({ type }) => type === 'Admitted');
   if (record.by === 'Token') return { status: 'True', reason: TOKEN, message: before?.message ?? 'the agent is a ServiceAccount' } as const;

@@ -5,14 +5,14 @@ import { Machines, type Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client, JsonPatchOperation } from '../../kube/client.ts';
 import { recordBootstrap } from './record.ts';
-import { answer, askedOf, conditionOf, isLookedAt, keptOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
+import { answer, askedOf, conditionOf, isJudged, keptOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
 import { machineWith, OPEN } from './testing/requests.ts';
 
 const { signal } = new AbortController();
 const NOW = Date.parse('2026-11-20T12:00:00Z');
 
-type Said = 'Approved' | 'Denied' | 'Failed';
-function request(certificate: string | undefined, ...conditions: [Said, 'True' | 'False'][]): StoredRequest {
+type Answer = 'Approved' | 'Denied' | 'Failed';
+function request(certificate: string | undefined, ...conditions: [Answer, 'True' | 'False'][]): StoredRequest {
   return {
     apiVersion: 'certificates.k8s.io/v1',
     kind: 'CertificateSigningRequest',
@@ -26,7 +26,7 @@ function request(certificate: string | undefined, ...conditions: [Said, 'True' |
 }
 
 describe('a request', () => {
-  it('is open until something is said of it that is so', () => {
+  it('is open until a condition of it is true', () => {
     const { status: _, ...bare } = request(undefined);
     expect([stateOf(bare), stateOf(request(undefined)), stateOf(request(''))]).toEqual(['Open', 'Open', 'Open']);
     expect(stateOf(request(undefined, ['Approved', 'False'], ['Denied', 'False']))).toBe('Open');
@@ -34,19 +34,19 @@ describe('a request', () => {
     expect(stateOf(request('MII', ['Approved', 'True']))).toBe('Issued');
   });
 
-  it('that was denied or failed is that, whatever else is said of it', () => {
+  it('that was denied or failed is that, also with other conditions', () => {
     expect(stateOf(request('MII', ['Approved', 'True'], ['Failed', 'True']))).toBe('Failed');
     expect(stateOf(request('MII', ['Approved', 'True'], ['Failed', 'True'], ['Denied', 'True']))).toBe('Denied');
     expect(conditionOf(request(undefined, ['Approved', 'True'], ['Denied', 'True']), 'Denied')).toMatchObject({ type: 'Denied' });
     expect(conditionOf(request(undefined, ['Approved', 'True']), 'Denied')).toBeUndefined();
   });
 
-  it('of another signer is not looked at', () => {
-    const of = (signerName: string) => isLookedAt({ ...request(undefined), spec: { request: '', signerName } });
+  it('of another signer is not judged', () => {
+    const of = (signerName: string) => isJudged({ ...request(undefined), spec: { request: '', signerName } });
     expect([of(SIGNERS.client), of(SIGNERS.kubeletServing), of('example.com/mine')]).toEqual([true, true, false]);
   });
 
-  it('G7a: is kept in memory without what nobody reads', () => {
+  it('G7a: is kept in memory without what is never read', () => {
     const long = 'x'.repeat(2048);
     const more = { uid: 'u', extra: { e: [long] } };
     const whole: StoredRequest = {
@@ -81,10 +81,10 @@ describe('a request', () => {
     const issued = keptOf({ ...whole, status: request('MII', ['Approved', 'True']).status ?? {} });
     expect([stateOf(issued), issued.status?.certificate, askedOf(issued).request]).toEqual(['Issued', 'MII', askedOf(whole).request]);
     const foreign = keptOf({ ...whole, spec: { ...whole.spec, signerName: 'example.com/mine' }, status: { certificate: long } });
-    expect([isLookedAt(foreign), JSON.stringify(foreign).length < 400]).toEqual([false, true]);
+    expect([isJudged(foreign), JSON.stringify(foreign).length < 400]).toEqual([false, true]);
   });
 
-  it('that cannot be read says so, and what else breaks is an error', () => {
+  it('that cannot be read is reported as such, and what else breaks is an error', () => {
     expect(requestOf('')).toEqual({ unreadable: expect.stringContaining('not one PEM block') });
     expect(() => requestOf(undefined as unknown as string)).toThrow(TypeError);
   });
@@ -96,7 +96,7 @@ describe('a request', () => {
     await answer(client, open, { do: 'Approve', reason: 'Admitted', message: 'admitted' }, NOW, signal);
     await answer(client, open, { do: 'Deny', reason: 'TokenUsed', message: 'no' }, NOW, signal);
     const at = '2026-11-20T12:00:00Z';
-    const said = (type: Said, reason: string, message: string) => ({
+    const answered = (type: Answer, reason: string, message: string) => ({
       metadata: open.metadata,
       status: {
         conditions: [
@@ -106,8 +106,8 @@ describe('a request', () => {
       },
     });
     expect(updates).toMatchObject([
-      [CertificateSigningRequests, said('Approved', 'Admitted', 'admitted'), { subresource: 'approval' }],
-      [CertificateSigningRequests, said('Denied', 'TokenUsed', 'no'), { subresource: 'approval' }],
+      [CertificateSigningRequests, answered('Approved', 'Admitted', 'admitted'), { subresource: 'approval' }],
+      [CertificateSigningRequests, answered('Denied', 'TokenUsed', 'no'), { subresource: 'approval' }],
     ]);
     const refusing = { update: () => Promise.reject(new Error('Conflict')) } as unknown as Client;
     await expect(answer(refusing, open, { do: 'Approve', reason: 'r', message: 'm' }, NOW, signal)).rejects.toThrow('Conflict');
@@ -146,15 +146,15 @@ describe('what is recorded of an admission', () => {
       tests: CONDITIONS,
       writes: [{ op: 'add', path: '/status/bootstrap', value: next }],
     });
-    const said = { condition: { status: 'False', reason: 'Denied', message: 'no' }, nowMs: NOW } as const;
+    const report = { condition: { status: 'False', reason: 'Denied', message: 'no' }, nowMs: NOW } as const;
     const value = { type: 'Admitted', status: 'False', reason: 'Denied', message: 'no', lastTransitionTime: '2026-11-20T12:00:00Z' };
-    expect(await sent(of, undefined, said)).toEqual({
+    expect(await sent(of, undefined, report)).toEqual({
       tests: [...CONDITIONS, '/status/conditions/1'],
       writes: [{ op: 'replace', path: '/status/conditions/1', value }],
     });
   });
 
-  it('names no condition where none was ever said', async () => {
+  it('names no condition where none was ever reported', async () => {
     const bare = machineWith(undefined);
     const { writes } = await sent(bare, OPEN, undefined);
     expect(writes).toEqual([{ op: 'add', path: '/status/bootstrap', value: OPEN }]);

@@ -16,15 +16,15 @@ type Condition = NonNullable<NonNullable<CertificateSigningRequest['status']>['c
 
 const SIGNER_NAMES: readonly string[] = Object.values(SIGNERS);
 
-/** Whether it is of a signer whose requests are looked at. */
-export const isLookedAt = ({ spec }: CertificateSigningRequest): boolean => SIGNER_NAMES.includes(spec.signerName);
+/** Whether it is of a signer whose requests KubeNode judges. */
+export const isJudged = ({ spec }: CertificateSigningRequest): boolean => SIGNER_NAMES.includes(spec.signerName);
 
 /** What is read of it, and no more: others make as many as they like, with all that the API takes (docs/protocols.md#g7a). */
 export function keptOf(request: StoredRequest): StoredRequest {
   const { apiVersion, kind, metadata, spec, status } = request;
   const { name, uid, resourceVersion, creationTimestamp, annotations } = metadata;
   const own = { name, uid, resourceVersion, creationTimestamp };
-  if (!isLookedAt(request)) return { apiVersion, kind, metadata: own, spec: { signerName: spec.signerName, request: '' } };
+  if (!isJudged(request)) return { apiVersion, kind, metadata: own, spec: { signerName: spec.signerName, request: '' } };
   const voucher = annotations?.[VOUCHER];
   const { signerName, usages, expirationSeconds, username, groups } = spec;
   const { uid: userUID } = spec as { uid?: string };

@@ -44,7 +44,7 @@ describe('a request', () => {
     expect(() => parseSigningRequest(base64(pem))).toThrow('alternative names are asked for twice');
   });
 
-  it('with a name of a kind that nobody expects has that name all the same', async () => {
+  it('with a name of an unexpected kind has that name all the same', async () => {
     const { pem } = await pkcs10({
       names: [
         { type: 'dns', value: 'node.example' },
@@ -146,7 +146,7 @@ describe('a request is refused', () => {
     refused(made(version, subject, key)).toThrow('the list of attributes is missing or of another kind');
   });
 
-  it('with an element that says of no length, or of more than a request may have', () => {
+  it('with an element that gives no length, or more than a request may have', () => {
     const behind = (length: number, ...head: number[]) =>
       elementsOf(Buffer.concat([Buffer.from([TAG.sequence, ...head]), Buffer.alloc(length)]));
     // To readers of BER it ends where two zeros are.
@@ -183,7 +183,7 @@ describe('a request is refused', () => {
     expect(() => textOf(undefined, 'it')).toThrow('no text of a kind that is read');
   });
 
-  it('whatever its bytes are, without another error', () => {
+  it('with any bytes, without another error', () => {
     fc.assert(
       fc.property(fc.nat({ max: der.length - 1 }), fc.integer({ min: 1, max: 255 }), fc.boolean(), (at, change, cut) => {
         const bytes = Buffer.from(der);

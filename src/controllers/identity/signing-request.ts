@@ -26,7 +26,7 @@ const NAMES: Record<string, string> = { '2.5.4.3': 'CN', '2.5.4.10': 'O' };
 const EXTENSION_REQUEST = '1.2.840.113549.1.9.14';
 const ALTERNATIVE_NAMES = '2.5.29.17';
 
-/** Hash of a signature algorithm; null: the algorithm says it. */
+/** Hash of a signature algorithm; null: the algorithm names it. */
 const HASHES: Record<string, string | null> = {
   '1.2.840.10045.4.3.2': 'sha256',
   '1.2.840.10045.4.3.3': 'sha384',
@@ -42,8 +42,8 @@ const TYPES: Record<string, string> = { '1.2.840.10045.4.3': 'ec', '1.2.840.1135
 const LONGEST = 16 * 1024;
 
 /**
- * Reads a request as it stands in `spec.request` (base64 of PEM) and verifies that whoever made it holds the key. Stricter than the signers are:
- * what it cannot read to the last byte it refuses. Throws a DerError that says why.
+ * Reads a request as it stands in `spec.request` (base64 of PEM) and verifies that its maker holds the key. Stricter than the signers are:
+ * what it cannot read to the last byte it refuses. Throws a DerError that names why.
  */
 export function parseSigningRequest(base64: string): SigningRequest {
   const der = bytesOf(base64);
@@ -73,7 +73,7 @@ export function publicKey(spki: Uint8Array): KeyObject {
   }
 }
 
-/** Curve or size of a key, as people say it. */
+/** Curve or size of a key, as people name it. */
 export function kindOfKey(key: KeyObject): string {
   const { namedCurve, modulusLength } = key.asymmetricKeyDetails ?? {};
   if (key.asymmetricKeyType === 'ec') return namedCurve === 'prime256v1' ? 'ECDSA P-256' : `ECDSA ${namedCurve ?? ''}`;

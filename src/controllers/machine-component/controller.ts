@@ -22,10 +22,10 @@ export interface MachineComponentControllerOptions {
 
 /** The only key: who is named follows from all Machines and sets together. */
 const ALL = 'all';
-const LOOK_MS = 3_600_000;
+const RECHECK_MS = 3_600_000;
 
 /**
- * Collects versions of components that nothing has named for 30 days (docs/protocols.md#a7). Looks when a version comes, and each hour.
+ * Collects versions of components that nothing has named for 30 days (docs/protocols.md#a7). Reconciles when a version comes, and each hour.
  *
  * Guarantees: before a version is deleted all Machines and sets are listed live, and the deletion is conditioned on the very object that
  * was judged. A partial or failed list deletes nothing.
@@ -36,7 +36,7 @@ export async function runMachineComponentController(options: MachineComponentCon
   const machines = cache.store(Machines);
   const sets = cache.store(MachineComponentSets);
 
-  async function tell(component: Stored<MachineComponent>, inUse: boolean): Promise<void> {
+  async function report(component: Stored<MachineComponent>, inUse: boolean): Promise<void> {
     const input = inUse
       ? { type: IN_USE, status: 'True' as const, reason: 'Named', message: '' }
       : { type: IN_USE, status: 'False' as const, reason: 'NotNamed', message: 'no Machine or set names it; deleted after 30 days' };
@@ -68,14 +68,14 @@ export async function runMachineComponentController(options: MachineComponentCon
       for (const component of components.list()) {
         const fate = fateOf(component, named, clock.now());
         try {
-          if (fate.do === 'Tell') await tell(component, fate.inUse);
+          if (fate.do === 'Report') await report(component, fate.inUse);
           if (fate.do === 'Delete') await remove(component, fate.since);
         } catch (error) {
-          // It changed or went meanwhile: the next look judges it again.
+          // It changed or went meanwhile: the next run judges it again.
           if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
         }
       }
-      return { requeueAfterMs: LOOK_MS };
+      return { requeueAfterMs: RECHECK_MS };
     },
   }).run();
 }

@@ -1,4 +1,4 @@
-/** Which MachineComponents nobody names any more, and since when (docs/protocols.md#a7). Pure. */
+/** Which MachineComponents no Machine or set names any more, and since when (docs/protocols.md#a7). Pure. */
 import type { Machine } from '../../api/machine.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
 import { machineComponentName } from '../../api/machine-component/values.ts';
@@ -32,14 +32,14 @@ export function namedComponents(machines: readonly Machine[], sets: readonly Mac
 
 export type Fate =
   | { do: 'Nothing' }
-  /** Its condition says something else. */
-  | { do: 'Tell'; inUse: boolean }
+  /** Its condition reports something else. */
+  | { do: 'Report'; inUse: boolean }
   | { do: 'Delete'; since: string };
 
 export function fateOf(component: Stored<MachineComponent>, named: ReadonlySet<string>, nowMs: number): Fate {
-  const said = findCondition(component.status?.conditions, IN_USE);
+  const reported = findCondition(component.status?.conditions, IN_USE);
   const inUse = named.has(component.metadata.name);
-  if (said?.status !== (inUse ? 'True' : 'False')) return { do: 'Tell', inUse };
-  if (inUse || !(nowMs - Date.parse(said.lastTransitionTime) >= KEEP_MS)) return { do: 'Nothing' };
-  return { do: 'Delete', since: said.lastTransitionTime };
+  if (reported?.status !== (inUse ? 'True' : 'False')) return { do: 'Report', inUse };
+  if (inUse || !(nowMs - Date.parse(reported.lastTransitionTime) >= KEEP_MS)) return { do: 'Nothing' };
+  return { do: 'Delete', since: reported.lastTransitionTime };
 }

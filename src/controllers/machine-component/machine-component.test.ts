@@ -40,7 +40,7 @@ describe('A7: versions that nothing names', () => {
     await cell.client.patch(MachineComponents, { name: nameOf(version) }, { merge: { status: { conditions } } }, { subresource: 'status' });
   }
 
-  it('A7: one that a set names is in use, one that nothing names is told so and stays for 30 days', async () => {
+  it('A7: one that a set names is in use, one that nothing names is reported so and stays for 30 days', async () => {
     await make('1.0.0');
     await make('1.1.0');
     await cell.client.create(MachineComponentSets, {

@@ -132,7 +132,7 @@ it('goes on until it is ended, also beside a machine that is of no set', async (
   expect(cell.log.lines.filter(({ level }) => level === 'error' || level === 'warn')).toEqual([]);
 });
 
-it('tells in its status when the server refuses its machines', async () => {
+it('reports in its status when the server refuses its machines', async () => {
   // As a server of an earlier version took it.
   const crd = MachineSets.crd();
   const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`;
@@ -152,7 +152,7 @@ it('tells in its status when the server refuses its machines', async () => {
     (await cell.client.get(MachineSets, KEY)).status?.conditions?.find((condition) => condition.type === 'Progressing')?.reason;
   await waitFor(async () => (await reason()) === 'CreateFailed', LATE);
   expect(await machines()).toEqual([]);
-  // Said once: each try draws another name, and a status with it in it would lead to the next try at once.
+  // Reported once: each try draws another name, and a status with it in it would lead to the next try at once.
   const { resourceVersion } = await cell.client.get(MachineSets, KEY).then(({ metadata }) => metadata);
   const failures = (): number => cell.log.lines.filter(({ message }) => message.includes('failed; is retried')).length;
   await waitFor(() => failures() >= 4, LATE);

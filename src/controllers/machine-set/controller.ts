@@ -16,7 +16,7 @@ import { reconcileMachineSet } from './reconcile.ts';
 
 export interface MachineSetControllerOptions {
   client: Client;
-  /** Must keep the managedFields of `MANAGERS.machineSet`; else every look at a machine costs a GET. */
+  /** Must keep the managedFields of `MANAGERS.machineSet`; else every reconciliation of a machine costs a GET. */
   cache: Cache;
   clock: Clock;
   random: Random;
@@ -63,6 +63,6 @@ function selectionOf({ spec }: MachineComponentSet): string {
 
 function ownersOf(machine: Stored<Machine>): string[] {
   const { namespace, ownerReferences } = machine.metadata;
-  // A set that is not there costs nothing, so that nobody asks what kind of owner it is.
+  // A set that is not there costs nothing, so the kind of the owner is not checked.
   return (ownerReferences ?? []).map((owner) => keyOf({ namespace, name: owner.name }));
 }

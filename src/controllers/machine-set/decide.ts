@@ -9,7 +9,7 @@ export interface MachineSetView {
   /** Those that it owns, also those being deleted. */
   machines: Stored<Machine>[];
   now: number;
-  /** Names that are noted for machines which nobody has seen yet (docs/protocols.md#c8c). */
+  /** Names that are noted for machines which no list has shown yet (docs/protocols.md#c8c). */
   making?: readonly string[];
   /** What its machines still run of component sets that are gone, in words. */
   left?: string;
@@ -31,7 +31,7 @@ export function isAlive(machine: Machine): boolean {
 }
 
 /**
- * How many machines there are to be. `replicas` left out is somebody else's field: the set keeps what it has, and makes good what goes; it never
+ * How many machines there are to be. `replicas` left out is the field of another manager: the set keeps what it has, and makes good what goes; it never
  * removes one for it (docs/protocols.md#c8a).
  */
 export function wantedOf({ set, machines }: Pick<MachineSetView, 'set' | 'machines'>): number {
@@ -59,7 +59,7 @@ function isBeingMade(machine: Machine): boolean {
 
 /**
  * A machine that is being deleted still counts as one: while a remedy replaces machines that come up broken again, there are never
- * more than `replicas`, and one that cannot be drained is not quietly made up for.
+ * more than `replicas`, and one that cannot be drained is not made up for without a report.
  */
 export function decideMachineSet(view: MachineSetView): MachineSetDecision {
   const { set, machines } = view;

@@ -227,7 +227,7 @@ async function play(steps: readonly Step[], seed: number): Promise<void> {
     const machine = 'index' in each ? all[each.index % all.length] : undefined;
     switch (each.do) {
       case 'run':
-        // Whoever has not been elected yet does nothing.
+        // A process that has not been elected yet does nothing.
         if (each.who < epoch) await leaders[each.who]?.run(time);
         return;
       case 'arrive': {

@@ -49,7 +49,7 @@ describe('scaling up', () => {
     }
   });
 
-  it('E9: makes none where replicas was never set, and says so', async () => {
+  it('E9: makes none where replicas was never set, and reports that', async () => {
     const world = createSetWorld();
     world.set({});
     await world.settle();
@@ -169,7 +169,7 @@ describe('case 9: scale down, then up, with the old view', () => {
     expect(world.alive()[0]?.metadata.uid).not.toBe(old?.metadata.uid);
   });
 
-  it('a second pass that does not see the first chooses nobody else', async () => {
+  it('a second pass that does not see the first chooses no other machine', async () => {
     const world = await readyWorld({ replicas: 4 });
     world.set({ replicas: 3 });
     world.relist();
@@ -300,7 +300,7 @@ describe('case 13: replacement', () => {
     expect(names(world)).toHaveLength(3);
   });
 
-  it('says that it waits for a deletion', async () => {
+  it('reports that it waits for a deletion', async () => {
     const world = await readyWorld({ replicas: 2 });
     world.api.remove(Machines, { namespace: 'web', name: names(world)[0] ?? '' });
     await world.settle();

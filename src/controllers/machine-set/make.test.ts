@@ -78,7 +78,7 @@ test('C8c: a leader that is late with its note makes nothing', async () => {
   expect(names(api)).toHaveLength(2);
 });
 
-test('C8c: a name that somebody else took is given up for another', async () => {
+test('C8c: a name that another client took is given up for another', async () => {
   const api = cell(1);
   await pass(api, { sets: api.reader(), machines: api.reader() }, ['dieAfter']);
   const [taken = ''] = noted(api);

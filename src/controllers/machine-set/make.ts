@@ -31,7 +31,7 @@ export interface Noted {
   decision: MachineSetDecision;
 }
 
-/** As the server lists it, with the names that nobody has seen yet. */
+/** As the server lists it, with the names that no list has shown yet. */
 type LiveView = MachineSetView & { making: readonly string[] };
 
 const OPTIONS = { fieldManager: MANAGERS.machineSet };
@@ -45,7 +45,7 @@ export async function noteNames(ports: MakePorts, view: MachineSetView, decision
   const { set, making = [] } = view;
   const names = making.slice(0, decision.create.length);
   if (names.length === decision.create.length) return (await isCurrent(ports, set, names)) ? { view, decision } : undefined;
-  // What the set no longer notes was seen by somebody, so a list that is read after it shows it.
+  // A leader saw what the set no longer notes, so a list that is read after it shows it.
   const live = await liveView(ports, view);
   const needed = decideMachineSet(live);
   return needed.create.length === 0 ? undefined : await draw(ports, live, needed);

@@ -118,8 +118,8 @@ async function write(
 }
 
 /**
- * In one write with the mark, so that its absence tells who took the mark: the set removes this too, a human does not. A mark of no term and its end
- * leave it as it is: who is spared stays so.
+ * In one write with the mark, so that its absence shows who took the mark: the set removes this too, a human does not. A mark of no term and its end
+ * leave it as it is: a machine that is spared stays so.
  */
 function annotationsFor(machine: Machine, epoch: number | undefined, wanted: number): { annotations?: Record<string, string> } {
   if (epoch === NO_TERM || (epoch === undefined && machine.spec.retire?.epoch === NO_TERM)) return {};

@@ -1,6 +1,6 @@
 import type { Random } from '../../api/ports.ts';
 
-/** As Kubernetes' own generated names: without vowels and what looks like them, so that no word comes out. */
+/** As Kubernetes' own generated names: without vowels and similar characters, so that no word comes out. */
 const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789';
 const SUFFIX = 5;
 /** The name is a Node's and a host's as well: one DNS label. */

@@ -1,16 +1,16 @@
-/** What keeps one machine from going, whatever its set wants (docs/protocols.md#c8a). Pure. */
+/** What keeps one machine from going though its set wants that (docs/protocols.md#c8a). Pure. */
 import type { Machine } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { mayBeOf } from '../machine/reservation/backoff.ts';
 import { isDrainTimeout } from '../machine/drain/drain.ts';
 
 /**
- * `Refused`: the last drain before its deletion did not end in time. `Spared`: somebody took back the mark that it had for this very number of
+ * `Refused`: the last drain before its deletion did not end in time. `Spared`: a person took back the mark that it had for this very number of
  * machines. `Held`: a human holds or pauses it.
  */
 export type Obstacle = 'Refused' | 'Spared' | 'Held';
 
-/** Of marks that nobody acts on; terms begin with 1. */
+/** Of marks that no term acts on; terms begin with 1. */
 export const NO_TERM = 0;
 
 /** Bears a mark that some term gave, and not one that makes another void. */

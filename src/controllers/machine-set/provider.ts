@@ -6,8 +6,8 @@ import type { InfraProvider } from '../../api/provider.ts';
 export type Providers = ReadonlyMap<string, Pick<InfraProvider, 'validate'>>;
 
 /**
- * Why no machine can ever be made of what the set says of its provider; undefined: it can. Known before a machine is asked for: a set that has all
- * its machines would look well until the first of them is replaced. Codes: `UNMAKEABLE`.
+ * Why no machine can ever be made by the provider and configuration of the set; undefined: it can. Known before a machine is asked for: a set that has all
+ * its machines would seem well until the first of them is replaced. Codes: `UNMAKEABLE`.
  */
 export function unmakeable({ spec }: MachineSet, providers: Providers): CodedError | undefined {
   const { name, config } = spec.provider;
@@ -16,8 +16,8 @@ export function unmakeable({ spec }: MachineSet, providers: Providers): CodedErr
     const known = [...providers.keys()].toSorted().join(', ');
     return because('UnknownProvider', `this cell has no provider "${name}"; it has ${known === '' ? 'none' : known}`);
   }
-  const [mistake] = provider.validate(config ?? {});
-  return mistake === undefined ? undefined : because('InvalidConfig', `\`spec.provider.config.${mistake.path}\` ${mistake.message}`);
+  const [error] = provider.validate(config ?? {});
+  return error === undefined ? undefined : because('InvalidConfig', `\`spec.provider.config.${error.path}\` ${error.message}`);
 }
 
 const because = errorsOf(UNMAKEABLE);

@@ -134,7 +134,7 @@ describe('a set', () => {
     expect(writes()).toEqual([]);
   });
 
-  it('notes names, makes the machines of them, tells of each, and says how it stands', async () => {
+  it('notes names, makes the machines of them, reports each, and reports its state', async () => {
     putSet({ replicas: 2, failureDomains: ['h', 'i'] });
     await pass();
     const [first, second] = machines();
@@ -295,21 +295,21 @@ describe('a set', () => {
       'InvalidConfig',
       'InvalidConfig: `spec.provider.config.zone` must be a string',
     ],
-  ])('of %s makes nothing and says so, also while it has all its machines', async (_what, those: Providers, code, message) => {
+  ])('of %s makes nothing and reports that, also while it has all its machines', async (_what, those: Providers, code, message) => {
     providers = those;
     putSet({ replicas: 1 });
     await pass();
-    const says = () => [set().status?.createFailure, set().status?.conditions?.find(({ type }) => type === 'Progressing')?.message];
-    expect([machines(), set().status?.making, says()]).toEqual([[], undefined, [code, message]]);
+    const reported = () => [set().status?.createFailure, set().status?.conditions?.find(({ type }) => type === 'Progressing')?.message];
+    expect([machines(), set().status?.making, reported()]).toEqual([[], undefined, [code, message]]);
     putMachine('web-a-aaaaa');
     await pass();
-    expect([set().status?.availableReplicas, says()]).toEqual([1, [code, message]]);
+    expect([set().status?.availableReplicas, reported()]).toEqual([1, [code, message]]);
     providers = new Map([['fake', { validate: () => [] }]]);
     await pass();
-    expect([set().status?.availableReplicas, says()]).toEqual([1, [undefined, '']]);
+    expect([set().status?.availableReplicas, reported()]).toEqual([1, [undefined, '']]);
   });
 
-  it('says what the server refuses, and tries again; a server that is away is not said', async () => {
+  it('reports what the server refuses, and tries again; a server that is away is not reported', async () => {
     putSet({ replicas: 1 });
     answer(isMachine, 422, 'Invalid', 1);
     expect(await failure(pass())).toMatchObject({ code: 'Invalid' });
@@ -323,7 +323,7 @@ describe('a set', () => {
     expect(set().status).toEqual(before);
   });
 
-  it('is looked at again when its status was refused, fails where the server fails, and writes nothing that is there', async () => {
+  it('is reconciled again when its status was refused, fails where the server fails, and writes nothing that is there', async () => {
     putSet({ replicas: 0 });
     answer(isPatchOf('/machinesets/web-a/status'), 409, 'Conflict', 1);
     expect(await pass()).toEqual(AGAIN);
@@ -335,7 +335,7 @@ describe('a set', () => {
     expect(server.requests).toHaveLength(before);
   });
 
-  it('is looked at when the next machine becomes available', async () => {
+  it('is reconciled when the next machine becomes available', async () => {
     putSet({ replicas: 1, minReadySeconds: 30 });
     const made = putMachine('a');
     const condition = {
@@ -379,7 +379,7 @@ describe('safety 7, C8a: the marks of a set', () => {
       .filter(({ spec }) => spec.retire !== undefined)
       .map(({ metadata }) => metadata.name);
 
-  it('are written with the term, the reason and the number, and told of', async () => {
+  it('are written with the term, the reason and the number, and reported', async () => {
     putSet({ replicas: 1, maxRetiring: 5 });
     for (const name of ['a', 'b', 'c']) putMachine(name);
     await pass();
@@ -404,7 +404,7 @@ describe('safety 7, C8a: the marks of a set', () => {
     ]);
   });
 
-  it('are taken back, with their number, and told of', async () => {
+  it('are taken back, with their number, and reported', async () => {
     putSet({ replicas: 2 });
     putMachine('a', { retire: { epoch: 7, reason: 'x' } }, { annotations: { [ANNOTATIONS.retireFor]: '1', other: 'x' } });
     putMachine('b');
@@ -414,7 +414,7 @@ describe('safety 7, C8a: the marks of a set', () => {
     expect(events).toEqual(['MachineSet MachineKept a']);
   });
 
-  it('of another term are confirmed, and not told of again', async () => {
+  it('of another term are confirmed, and not reported again', async () => {
     putSet({ replicas: 1 });
     putMachine('a', { retire: { epoch: 6, reason: 'x' } }, { annotations: { [ANNOTATIONS.retireFor]: '1' } });
     putMachine('b');
@@ -469,7 +469,7 @@ describe('safety 7, C8a: the marks of a set', () => {
   it.each([
     [409, 'Conflict'],
     [404, 'NotFound'],
-  ])('that cannot be taken back have perhaps done their work: nobody else is marked for it (%i)', async (status, reason) => {
+  ])('that cannot be taken back have perhaps done their work: no other machine is marked for it (%i)', async (status, reason) => {
     putSet({ replicas: 1 });
     putMachine('a', { hold: true, retire: { epoch: 7, reason: 'x' } }, { annotations: { [ANNOTATIONS.retireFor]: '1' } });
     putMachine('b');

@@ -43,7 +43,7 @@ export interface Run {
 }
 
 const OPTIONS = { fieldManager: MANAGERS.machineSet };
-/** Machines brought in line with the template before everything is looked at again. */
+/** Machines brought in line with the template before everything is read again. */
 const SYNCED_AT_ONCE = 50;
 /** Something else wrote meanwhile: what was read is old, and the stores will show it. */
 const AGAIN = { requeueAfterMs: 200 };
@@ -60,26 +60,26 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
   const left = leftText(machines, deps.componentSets.list());
   const making = unseenNames(set, isSeen);
   const seen: MachineSetView = { set, machines, now: deps.clock.now(), making, ...(left === undefined ? {} : { left }) };
-  const mistake = unmakeable(set, deps.providers);
+  const configError = unmakeable(set, deps.providers);
   const decided = decideMachineSet(seen);
-  const wished = mistake === undefined ? decided : { ...decided, create: [] };
+  const wanted = configError === undefined ? decided : { ...decided, create: [] };
 
   const ports = { ...deps, ...run };
-  const noted = wished.create.length === 0 ? { view: seen, decision: wished } : await noteNames(ports, seen, wished);
+  const noted = wanted.create.length === 0 ? { view: seen, decision: wanted } : await noteNames(ports, seen, wanted);
   if (noted === undefined) return AGAIN;
   const { view, decision } = noted;
   let failure: unknown;
   try {
     await makeMachines(ports, view, decision);
   } catch (error) {
-    // A server that is away is seen by the retries; one that says no is named in the status.
+    // The retries show a server that is away. A refusal stands in the status.
     if (!isRefusal(error)) throw error;
     failure = error;
   }
   const marked = await keepMarks(ports, view);
   const synced = await sync(view.set, decision.sync, run);
 
-  const { status, again } = statusOf(view, mistake ?? failure);
+  const { status, again } = statusOf(view, configError ?? failure);
   const isWritten = await writeStatus(view.set, status, run);
   if (failure !== undefined) throw failure;
   if (!isWritten || synced === 'again' || marked === 'again') return AGAIN;

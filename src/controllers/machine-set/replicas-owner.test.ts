@@ -37,18 +37,18 @@ function set(managedFields: ManagedFieldsEntry[] | undefined, metadata: { labels
   } as Stored<MachineSet>;
 }
 
-describe('C8e: machines go for a number that a commit says', () => {
+describe('C8e: machines go for a number that a commit declares', () => {
   test.each<[string, Stored<MachineSet>]>([
     ['no Fleet manages it', set([record('kubectl', REPLICAS)], {})],
     ['a server notes nothing, and no Fleet manages it', set(undefined, {})],
     ['sync applied it', set([record('kubenode-sync', REPLICAS)])],
-    ['somebody applied the same', set([record('kubectl', REPLICAS), record('kubenode-sync', REPLICAS)])],
+    ['another manager applied the same', set([record('kubectl', REPLICAS), record('kubenode-sync', REPLICAS)])],
     [
       'Git leaves it out',
       set([record('kubectl', REPLICAS, 'scale'), record('kubenode-sync', MARK)], { labels: FLEET, annotations: OTHERS }),
     ],
     [
-      'a person took it from its Fleet, and said so',
+      'a person took it from its Fleet, and declared that',
       set([record('kubectl', REPLICAS), record('kubenode-sync', REST)], { annotations: OTHERS }),
     ],
   ])('and they may where %s', (_, found) => {
@@ -58,7 +58,7 @@ describe('C8e: machines go for a number that a commit says', () => {
   test.each<[string, Stored<MachineSet>, string]>([
     ['by the subresource', set([record('kubectl', REPLICAS, 'scale'), record('kubenode-sync', REST)]), 'set by kubectl and by no commit'],
     ['by several', set(['a', 'b', 'a', 'c', 'd'].map((each) => record(each, REPLICAS))), 'set by a, b, c and'],
-    ['without a trace', set(undefined), 'set by nobody on record and'],
+    ['without a trace', set(undefined), 'set by no manager on record and'],
     [
       'by one who marks it as left out',
       set([record('x', { ...REPLICAS, ...MARK }), record('kubenode-sync', REST)], { labels: FLEET, annotations: OTHERS }),
@@ -79,7 +79,7 @@ describe('C8e: machines go for a number that a commit says', () => {
     expect(text.length).toBeLessThan(400);
   });
 
-  test('what bears a mark already gets it taken back, and the status says who and how many', () => {
+  test('what bears a mark already gets it taken back, and the status reports who and how many', () => {
     const machine = (name: string, retire?: { epoch: number }) => ({
       apiVersion: API_VERSION,
       kind: 'Machine',

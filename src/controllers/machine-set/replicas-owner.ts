@@ -24,7 +24,7 @@ export function notByCommit({ metadata, spec }: Stored<MachineSet>): string | un
   if (fleet === undefined && (own.length === 0 || annotations[ANNOTATIONS.scaledBy] === OTHERS)) return undefined;
   if (own.some((entry) => names(entry, REPLICAS) || names(entry, SCALED_BY))) return undefined;
   const managers = managedFields.filter((entry) => names(entry, REPLICAS)).map(({ manager }) => plainText(manager, LONGEST));
-  const who = managers.length === 0 ? 'nobody on record' : [...new Set(managers)].slice(0, MOST).join(', ');
+  const who = managers.length === 0 ? 'no manager on record' : [...new Set(managers)].slice(0, MOST).join(', ');
   const next =
     fleet === undefined
       ? `where no Fleet is to manage it, annotate it ${ANNOTATIONS.scaledBy}=${OTHERS}`

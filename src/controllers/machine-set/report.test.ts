@@ -67,7 +67,7 @@ const view = (
   ...(left === undefined ? {} : { left }),
 });
 const report = (of: MachineSetView, error?: unknown) => statusOf(of, error);
-const said = (of: MachineSetView, type = 'Progressing', error?: unknown): string => {
+const reported = (of: MachineSetView, type = 'Progressing', error?: unknown): string => {
   const found = report(of, error).status.conditions?.find((each) => each.type === type);
   return `${found?.status} ${found?.reason}: ${found?.message}`;
 };
@@ -101,29 +101,29 @@ describe('the status of a set', () => {
     expect(report({ ...bare, set: { ...bare.set, metadata } }).status).not.toHaveProperty('observedGeneration');
   });
 
-  test('notes the names of machines that nobody has seen yet', () => {
+  test('notes the names of machines that no list has shown yet', () => {
     expect(report(view({ replicas: 3 }, [], {}, ['x', 'y'])).status.making).toEqual(['x', 'y']);
     expect(report(view({ replicas: 3 }, [], {}, [])).status).not.toHaveProperty('making');
   });
 
   test('names what its machines still run of sets that are gone', () => {
-    expect(said(view({ replicas: 3 }, some), 'ComponentsLeft')).toBe('False NoneLeft: ');
+    expect(reported(view({ replicas: 3 }, some), 'ComponentsLeft')).toBe('False NoneLeft: ');
     const text = '1 machine still runs hello 1.0.0, which no set owns';
-    expect(said(view({ replicas: 3 }, some, {}, undefined, text), 'ComponentsLeft')).toBe(`True NoSet: ${text}`);
+    expect(reported(view({ replicas: 3 }, some, {}, undefined, text), 'ComponentsLeft')).toBe(`True NoSet: ${text}`);
   });
 
-  test('says whether enough are available, counting from when they are Ready', () => {
-    expect(said(view({ replicas: 3 }, some), 'Available')).toBe('True Enough: ');
-    expect(said(view({ replicas: 3, minReadySeconds: 10 }, some), 'Available')).toBe('False TooFew: 2 of 3 machines are available');
-    expect(said(view({ replicas: 3, minReadySeconds: 9 }, some), 'Available')).toBe('True Enough: ');
+  test('reports whether enough are available, counting from when they are Ready', () => {
+    expect(reported(view({ replicas: 3 }, some), 'Available')).toBe('True Enough: ');
+    expect(reported(view({ replicas: 3, minReadySeconds: 10 }, some), 'Available')).toBe('False TooFew: 2 of 3 machines are available');
+    expect(reported(view({ replicas: 3, minReadySeconds: 9 }, some), 'Available')).toBe('True Enough: ');
     const justReady = [machine('a', { readyFor: 0 })];
-    expect(said(view({ replicas: 1 }, justReady), 'Available')).toBe('True Enough: ');
-    expect(said(view({ replicas: 1, minReadySeconds: 1 }, justReady), 'Available')).toBe('False TooFew: 0 of 1 machines are available');
+    expect(reported(view({ replicas: 1 }, justReady), 'Available')).toBe('True Enough: ');
+    expect(reported(view({ replicas: 1, minReadySeconds: 1 }, justReady), 'Available')).toBe('False TooFew: 0 of 1 machines are available');
     const almost = [machine('a', { readyFor: 8.999 })];
-    expect(said(view({ replicas: 1, minReadySeconds: 9 }, almost), 'Available')).toBe('False TooFew: 0 of 1 machines are available');
+    expect(reported(view({ replicas: 1, minReadySeconds: 9 }, almost), 'Available')).toBe('False TooFew: 0 of 1 machines are available');
   });
 
-  test('says when it is to be looked at: as soon as the next is available, or has failed', () => {
+  test('names when it is reconciled again: as soon as the next is available, or has failed', () => {
     const again = (spec: Partial<MachineSet['spec']>, machines: Stored<Machine>[]): number | undefined =>
       report(view({ replicas: 3, ...spec }, machines)).again;
     expect(again({ minReadySeconds: 40 }, some)).toBe(10_000);
@@ -142,7 +142,7 @@ describe('how a set goes on', () => {
     Array.from({ length: count }, (_, index) => machine(`f${count - index}`, { newFor: 2000 }));
 
   test.each<[string, MachineSetView, string]>([
-    ['it is paused, whatever else', view({ paused: true, replicas: 9 }, good(3)), 'False Paused: spec.paused'],
+    ['it is paused, and other things are wrong', view({ paused: true, replicas: 9 }, good(3)), 'False Paused: spec.paused'],
     ['it has what it wants', view({ replicas: 3 }, good(3)), 'False Complete: '],
     ['it has what it wants, and some are still being deleted', view({ replicas: 3 }, [...good(3), deleting]), 'False Complete: '],
     ['it has too few', view({ replicas: 4 }, good(3)), 'True ScalingUp: to 4'],
@@ -153,7 +153,7 @@ describe('how a set goes on', () => {
       'True WaitingForDeletion: machines that are being deleted keep their places',
     ],
     [
-      'too many failed, whatever is deleted',
+      'too many failed, also while some are deleted',
       view({ replicas: 4 }, [...failed(3), deleting]),
       'False TooManyFailed: f1, f2, f3 never were Ready; no more are made until they are deleted or spec.maxFailed allows it',
     ],
@@ -193,28 +193,24 @@ describe('how a set goes on', () => {
       view({ replicas: 3 }, failed(3)),
       'False TooManyFailed: f1, f2, f3 never were Ready; no more are made until they are deleted or spec.maxFailed allows it',
     ],
-    [
-      'it has all, and some failed',
-      view({ replicas: 2 }, failed(2)),
-      'False MachinesFailed: f1, f2 never were Ready; look at the Machines',
-    ],
+    ['it has all, and some failed', view({ replicas: 2 }, failed(2)), 'False MachinesFailed: f1, f2 never were Ready; see the Machines'],
     [
       'many failed',
       view({ replicas: 6, maxFailed: 9 }, failed(6)),
-      'False MachinesFailed: f1, f2, f3, f4, f5, … (6) never were Ready; look at the Machines',
+      'False MachinesFailed: f1, f2, f3, f4, f5, … (6) never were Ready; see the Machines',
     ],
     [
       'five failed',
       view({ replicas: 5, maxFailed: 9 }, failed(5)),
-      'False MachinesFailed: f1, f2, f3, f4, f5 never were Ready; look at the Machines',
+      'False MachinesFailed: f1, f2, f3, f4, f5 never were Ready; see the Machines',
     ],
   ])('where %s', (_what, of, expected) => {
-    expect(said(of)).toBe(expected);
+    expect(reported(of)).toBe(expected);
   });
 
-  test('says that it is paused in a condition of its own', () => {
-    expect(said(view({ paused: true }, []), 'Paused')).toBe('True Paused: spec.paused');
-    expect(said(view({}, []), 'Paused')).toBe('False NotPaused: ');
+  test('reports that it is paused in a condition of its own', () => {
+    expect(reported(view({ paused: true }, []), 'Paused')).toBe('True Paused: spec.paused');
+    expect(reported(view({}, []), 'Paused')).toBe('False NotPaused: ');
   });
 });
 
@@ -227,17 +223,17 @@ describe('what the server refuses to make', () => {
     conditions: [{ type: 'Progressing', status: 'False', reason: 'CreateFailed', message, lastTransitionTime: at(-9), observedGeneration }],
   });
 
-  test('is said, with its code, and not at any length', () => {
-    expect(said(of(), 'Progressing', refused('no such label'))).toBe('False CreateFailed: Invalid: no such label');
-    expect(said(of(), 'Progressing', new Error('oops'))).toBe('False CreateFailed: Failed: oops');
+  test('is reported, with its code, and not at any length', () => {
+    expect(reported(of(), 'Progressing', refused('no such label'))).toBe('False CreateFailed: Invalid: no such label');
+    expect(reported(of(), 'Progressing', new Error('oops'))).toBe('False CreateFailed: Failed: oops');
     expect(report(of(), refused('x')).status.createFailure).toBe('Invalid');
     expect(report(of(), new Error('x')).status.createFailure).toBe('Failed');
     const { message } = report(of(), refused('x'.repeat(600))).status.conditions?.find(({ type }) => type === 'Progressing') ?? {};
     expect([message?.length, message?.slice(0, 10)]).toEqual([512, 'Invalid: x']);
   });
 
-  test('is said in the same words for as long as the set is the same and the reason is', () => {
-    const now = (status: MachineSet['status']): string => said(of(status), 'Progressing', refused('in other words'));
+  test('is reported in the same words for as long as the set is the same and the reason is', () => {
+    const now = (status: MachineSet['status']): string => reported(of(status), 'Progressing', refused('in other words'));
     expect(now(before(3))).toBe('False CreateFailed: Invalid: as before');
     expect(now(before(2))).toBe('False CreateFailed: Invalid: in other words');
     expect(now(before(3, 'Forbidden: x', 'Forbidden'))).toBe('False CreateFailed: Invalid: in other words');
@@ -245,7 +241,7 @@ describe('what the server refuses to make', () => {
   });
 
   test('is nothing where the set is paused', () => {
-    expect(said(of({}, { paused: true }), 'Progressing', refused('x'))).toBe('False Paused: spec.paused');
+    expect(reported(of({}, { paused: true }), 'Progressing', refused('x'))).toBe('False Paused: spec.paused');
     expect(report(of({}, { paused: true }), refused('x')).status).not.toHaveProperty('createFailure');
   });
 });

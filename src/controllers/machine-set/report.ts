@@ -9,7 +9,7 @@ import type { Obstacle } from './obstacle.ts';
 import { blockedOf, isMarked, keptBy, type Blocked } from './retire.ts';
 
 export type MachineSetStatus = NonNullable<MachineSet['status']>;
-type Told = Omit<ConditionInput, 'type' | 'observedGeneration'>;
+type Reported = Omit<ConditionInput, 'type' | 'observedGeneration'>;
 
 /** `again`: ms until a Ready machine becomes an available one, or one that is being made has failed. `error`: why nothing could be made. */
 export function statusOf(view: MachineSetView, error: unknown): { status: MachineSetStatus; again: number | undefined } {
@@ -22,7 +22,7 @@ export function statusOf(view: MachineSetView, error: unknown): { status: Machin
   const available = waits.filter((wait) => wait <= 0).length;
   const blocked = blockedOf(view);
   const kept = keptBy(view);
-  const told: Record<string, Told> = {
+  const reported: Record<string, Reported> = {
     Available: available >= replicas ? yes('Enough') : no('TooFew', `${available} of ${replicas} machines are available`),
     Progressing: progressing(view, error),
     ScaleDownBlocked: scaleDownBlocked(kept, blocked),
@@ -30,7 +30,7 @@ export function statusOf(view: MachineSetView, error: unknown): { status: Machin
     Paused: set.spec.paused === true ? yes('Paused', 'spec.paused') : no('NotPaused'),
   };
   const generation = set.metadata.generation === undefined ? {} : { observedGeneration: set.metadata.generation };
-  const inputs = Object.entries(told).map(([type, each]) => ({ type, ...each, ...generation }));
+  const inputs = Object.entries(reported).map(([type, each]) => ({ type, ...each, ...generation }));
   const status = {
     replicas: alive.length,
     readyReplicas: ready.length,
@@ -50,7 +50,7 @@ export function statusOf(view: MachineSetView, error: unknown): { status: Machin
   return { status, again: Number.isFinite(next) ? next : undefined };
 }
 
-function scaleDownBlocked(kept: string | undefined, blocked: Blocked): Told {
+function scaleDownBlocked(kept: string | undefined, blocked: Blocked): Reported {
   if (kept !== undefined) return yes('NotByCommit', kept);
   return blocked.count > 0 ? yes('MachinesStay', blockedText(blocked)) : no('NotBlocked');
 }
@@ -59,7 +59,7 @@ function readySince(machine: Machine): number {
   return Date.parse(findCondition(machine.status?.conditions, 'Ready')?.lastTransitionTime ?? '');
 }
 
-function progressing(view: MachineSetView, error: unknown): Told {
+function progressing(view: MachineSetView, error: unknown): Reported {
   const { set, machines } = view;
   const replicas = wantedOf(view);
   const alive = machines.filter(isAlive);
@@ -84,14 +84,14 @@ function progressing(view: MachineSetView, error: unknown): Told {
 }
 
 function failures(view: MachineSetView): string {
-  const after = hasTooManyFailed(view) ? 'no more are made until they are deleted or spec.maxFailed allows it' : 'look at the Machines';
+  const after = hasTooManyFailed(view) ? 'no more are made until they are deleted or spec.maxFailed allows it' : 'see the Machines';
   return `${someOf(failedMachines(view).map(({ metadata }) => metadata.name))} never were Ready; ${after}`;
 }
 
 const OBSTACLES: readonly [Obstacle, (wanted: number) => string][] = [
   ['Held', () => 'held or paused'],
   ['Refused', () => 'not drained in time'],
-  ['Spared', (wanted) => `somebody took their mark for ${wanted} back`],
+  ['Spared', (wanted) => `a person took their mark for ${wanted} back`],
 ];
 
 function blockedText({ surplus, count, wanted, machines }: Blocked): string {
@@ -107,8 +107,8 @@ function someOf(names: readonly string[]): string {
 }
 
 /**
- * The same words for as long as the set stays what it is and the server refuses it for the same reason: a server says
- * many mistakes in any order, and of any of the names. A status that changed with each try would be the reason for the next.
+ * The same words for as long as the set stays what it is and the server refuses it for the same reason: a server reports
+ * many errors in any order, and of any of the names. A status that changed with each try would cause the next one.
  */
 function createFailure(set: MachineSet, error: unknown): string {
   const code = codeOf(error);
@@ -121,10 +121,10 @@ function codeOf(error: unknown): string {
   return error instanceof CodedError ? error.code : 'Failed';
 }
 
-function yes(reason: string, message = ''): Told {
+function yes(reason: string, message = ''): Reported {
   return { status: 'True', reason, message };
 }
 
-function no(reason: string, message = ''): Told {
+function no(reason: string, message = ''): Reported {
   return { status: 'False', reason, message };
 }

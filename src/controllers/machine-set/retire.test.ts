@@ -63,7 +63,7 @@ const mine = { retire: { epoch: 7 } };
 const other = { retire: { epoch: 6 } };
 
 describe('safety 6, C8a: one line in Git does not doom a set', () => {
-  test('replicas left out marks nobody, and takes back what is marked', () => {
+  test('replicas left out marks no machine, and takes back what is marked', () => {
     expect(marks(view({}, many(20)))).toEqual(none);
     expect(marks(view({}, [...many(3), machine('x', mine)], { keptReplicas: 2 }))).toEqual({ ...none, takeBack: 'x' });
   });
@@ -104,7 +104,7 @@ describe('safety 6, C8a: one line in Git does not doom a set', () => {
 });
 
 describe('C8a: marks', () => {
-  test('of this term stay, those of another are confirmed, and nobody else is chosen meanwhile', () => {
+  test('of this term stay, those of another are confirmed, and no other is chosen meanwhile', () => {
     expect(marks(view({ replicas: 2 }, [machine('a'), machine('b', mine), machine('c')]))).toEqual(none);
     expect(marks(view({ replicas: 2 }, [machine('a'), machine('b', other), machine('c')]))).toEqual({ ...none, confirm: 'b' });
     expect(marks(view({ replicas: 1, maxRetiring: 2 }, [machine('a'), machine('b', mine), machine('c')]))).toEqual({
@@ -126,7 +126,7 @@ describe('C8a: marks', () => {
       expect([retire, rest]).toEqual([bearer === 'c' ? 'b' : 'c', { takeBack: '', settle: '', confirm: '' }]);
     }
   });
-  test('a pace that fell takes nobody back', () => {
+  test('a pace that fell takes no mark back', () => {
     expect(marks(view({ replicas: 0, maxRetiring: 1 }, [machine('a', mine), machine('b', mine)]))).toEqual(none);
   });
   test('while the set is paused are taken back', () => {
@@ -180,7 +180,7 @@ describe('C8a: a machine that cannot go does not stop the others', () => {
       retire: 'c',
     });
   });
-  test('a drain that ended for a change, and not for a deletion, makes nobody wait', () => {
+  test('a drain that ended for a change, and not for a deletion, makes no machine wait', () => {
     const changed = undrained('c', 9);
     const operation = {
       id: 'r',
@@ -193,7 +193,7 @@ describe('C8a: a machine that cannot go does not stop the others', () => {
     };
     expect(marks(view({ replicas: 1 }, [machine('a'), { ...changed, spec: { operation } }])).retire).toBe('c');
   });
-  test('where nobody else may go those whose drain did not end take turns, the one first that was tried longest ago', () => {
+  test('where no other may go those whose drain did not end take turns, the one first that was tried longest ago', () => {
     expect(marks(view({ replicas: 1 }, [undrained('a', 5), undrained('b', 9, mine), undrained('c', 7)]))).toEqual({
       ...none,
       takeBack: 'b',
@@ -210,8 +210,8 @@ describe('C8a: a machine that cannot go does not stop the others', () => {
   });
 });
 
-describe('C8a: whoever takes a mark back saves the machine', () => {
-  test('it is not marked again for that number, also where nobody else may go', () => {
+describe('C8a: a person who takes a mark back saves the machine', () => {
+  test('it is not marked again for that number, also where no other may go', () => {
     expect(marks(view({ replicas: 2 }, [machine('a'), machine('b'), markedFor('c', 2)]))).toEqual({ ...none, retire: 'b' });
     expect(marks(view({ replicas: 0, maxRetiring: 9 }, [markedFor('a', 0), markedFor('c', 0)]))).toEqual(none);
     expect(marks(view({ replicas: 1 }, [machine('a'), machine('b'), markedFor('c', 2)])).retire).toBe('c');
@@ -227,7 +227,7 @@ describe('C8a: whoever takes a mark back saves the machine', () => {
     const voided = markedFor('c', 2, { retire: { epoch: 0 } });
     expect(marks(view({ replicas: 2 }, [machine('a'), machine('b'), voided]))).toEqual({ ...none, takeBack: 'c', retire: 'b' });
   });
-  test('a human takes the mark back: another one goes; the set itself takes it back: that spares nobody', async () => {
+  test('a human takes the mark back: another one goes; the set itself takes it back: that spares no machine', async () => {
     const world = createSetWorld();
     world.set({ replicas: 3, maxInFlight: 100 });
     await world.settle();
@@ -259,13 +259,13 @@ describe('C8a: whoever takes a mark back saves the machine', () => {
   });
 });
 
-describe('C8a: a scale-down that cannot end says so', () => {
+describe('C8a: a scale-down that cannot end is reported', () => {
   test('how many, who and why', () => {
     const machines = [machine('a', { hold: true }), markedFor('b', 0), undrained('c', 9, mine), machine('d', mine)];
     const some = view({ replicas: 0 }, machines);
     expect(condition(some, 'Progressing')).toContain('True/ScalingDown');
     expect(condition(some, 'ScaleDownBlocked')).toBe(
-      'True/MachinesStay 3 of 4 machines too many cannot go now: held or paused: a; not drained in time: c; somebody took their mark for 0 back: b',
+      'True/MachinesStay 3 of 4 machines too many cannot go now: held or paused: a; not drained in time: c; a person took their mark for 0 back: b',
     );
     expect(condition(view({ replicas: 0 }, machines.slice(0, 3)), 'Progressing')).toContain('False/ScaleDownBlocked 3 of 3');
     expect(condition(view({ replicas: 3 }, machines), 'ScaleDownBlocked')).toBe('False/NotBlocked ');
@@ -274,7 +274,7 @@ describe('C8a: a scale-down that cannot end says so', () => {
       'True/MachinesStay 1 of 1 machines too many cannot go now: held or paused: a, b',
     );
   });
-  test('what is being deleted already frees nobody of the others', () => {
+  test('what is being deleted already frees none of the others', () => {
     const machines = [machine('a', { hold: true }), machine('b', { hold: true }), machine('c', {}, { deleting: true })];
     expect(condition(view({ replicas: 1 }, machines), 'ScaleDownBlocked')).toContain('True/MachinesStay 1 of 1');
   });
@@ -305,12 +305,12 @@ describe('D7: machines that never were Ready', () => {
     const two = view(spec, [machine('a'), failed('b', 61), failed('c', 61)]);
     expect([decideMachineSet(two).create.length, reason(two)]).toEqual([0, 'TooManyFailed']);
   });
-  test('three of half an hour where nothing is said', () => {
+  test('three of half an hour where the set declares nothing', () => {
     const three = ['a', 'b', 'c'].map((name) => failed(name, 1801));
     expect(decideMachineSet(view({ replicas: 9 }, three)).create).toHaveLength(0);
     expect(decideMachineSet(view({ replicas: 9 }, three.slice(1))).create).toHaveLength(7);
   });
-  test('take no place of maxInFlight, so that maxFailed is reached and said', () => {
+  test('take no place of maxInFlight, so that maxFailed is reached and reported', () => {
     const spec = { replicas: 9, readyWithinSeconds: 60, maxFailed: 2, maxInFlight: 1 };
     const one = view(spec, [machine('a'), failed('b', 61)]);
     expect([decideMachineSet(one).create.length, reason(one)]).toEqual([1, 'ScalingUp']);
@@ -318,7 +318,7 @@ describe('D7: machines that never were Ready', () => {
     const two = view(spec, [machine('a'), failed('b', 61), failed('c', 61)]);
     expect([decideMachineSet(two).create.length, reason(two)]).toEqual([0, 'TooManyFailed']);
   });
-  test('are not those that run, though nobody noted when they were Ready first', () => {
+  test('are not those that run, though no record shows when they were Ready first', () => {
     const made = failed('b', 61);
     const runs: Stored<Machine> = { ...made, status: { phase: 'Running' } };
     const spec = { replicas: 2, readyWithinSeconds: 60 };
@@ -331,7 +331,7 @@ describe('D7: machines that never were Ready', () => {
     expect(reason(view(spec, [failed('a', 61), failed('b', 61)]))).toBe('TooManyFailed');
     expect(reason(view({ readyWithinSeconds: 60 }, [machine('a'), failed('b', 61)]))).toBe('MachinesFailed');
   });
-  test('are looked at when their time is over, and not before', () => {
+  test('are reconciled when their time is over, and not before', () => {
     const again = (of: MachineSetView): number | undefined => statusOf(of, undefined).again;
     expect(again(view({ replicas: 3, readyWithinSeconds: 60 }, [machine('a'), failed('b', 20), failed('c', 50)]))).toBe(10_001);
     expect(again(view({ replicas: 2, readyWithinSeconds: 60 }, [machine('a'), failed('b', 61)]))).toBeUndefined();

@@ -13,9 +13,9 @@ import { chooseVictims } from './victims.ts';
 export interface Marks {
   /** Not wanted gone any more. */
   takeBack: Stored<Machine>[];
-  /** Not wanted gone, and nobody knows whether their mark was written: they get one that no term acts on, so that the other comes too late. */
+  /** Not wanted gone, and it is unknown whether their mark was written: they get one that no term acts on, so that the other comes too late. */
   settle: Stored<Machine>[];
-  /** Still wanted gone; their mark is of another term, or nobody knows whether it was written. */
+  /** Still wanted gone; their mark is of another term, or it is unknown whether it was written. */
   confirm: Stored<Machine>[];
   /** Wanted gone from now on; only when all of the others are written. */
   retire: Stored<Machine>[];
@@ -48,7 +48,7 @@ export function decideMarks(view: MachineSetView, epoch: number, unsettled: Read
   const pace = Math.max(0, resolveCount(set.spec.maxRetiring ?? DEFAULT_PACE, machines.length, 'spec.maxRetiring') - deletingIn(view));
   const order = goingOrder(alive, marked, wanted, epoch);
   const first = order.slice(0, Math.min(surplus, pace));
-  // A pace that fell takes nobody back: as many as are marked may stay so.
+  // A pace that fell takes no mark back: as many as are marked may stay so.
   const most = Math.min(surplus, Math.max(marked.length, first.length)) - first.length;
   const kept = order.filter((machine) => marked.includes(machine) && !first.includes(machine)).slice(0, most);
   const going = new Set([...first, ...kept]);
@@ -74,8 +74,8 @@ function goingOrder(
   wanted: number,
   epoch: number,
 ): Stored<Machine>[] {
-  const withObstacle = (wished: Obstacle | undefined): Stored<Machine>[] =>
-    alive.filter((machine) => obstacleOf(machine, wanted) === wished);
+  const withObstacle = (obstacle: Obstacle | undefined): Stored<Machine>[] =>
+    alive.filter((machine) => obstacleOf(machine, wanted) === obstacle);
   const byMark = (group: readonly Stored<Machine>[]): Stored<Machine>[] => {
     const isOwn = ({ spec }: Machine): boolean => spec.retire?.epoch === epoch;
     const own = group.filter(isOwn);
@@ -87,7 +87,7 @@ function goingOrder(
   return [...byMark(withObstacle(undefined)), ...refused, ...byMark(withObstacle('Held'))];
 }
 
-/** Machines too many that cannot go now, and who stays. */
+/** Machines too many that cannot go now, and which ones stay. */
 export interface Blocked {
   wanted: number;
   surplus: number;

@@ -10,9 +10,9 @@ interface Fixed {
 }
 
 /**
- * All that a set says of one of its Machines, for server-side apply: what is left out here and was applied before, such as a label that the
+ * All that a set declares of one of its Machines, for server-side apply: what is left out here and was applied before, such as a label that the
  * template no longer has, is removed, and what others wrote stays. `fixed` is what the machine was made with: it is never made again
- * because the set says otherwise now.
+ * because the set declares otherwise now.
  */
 export function desiredMachine(set: Stored<MachineSet>, of: { name: string; uid?: string }, fixed: Fixed): KubeObject & { spec: object } {
   const { metadata, failureDomain: _fixed, ...template } = set.spec.template ?? {};

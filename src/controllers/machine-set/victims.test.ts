@@ -19,7 +19,7 @@ interface Of {
   hold?: boolean;
 }
 const machine = (name: string, { second = 0, domain, first, drained, unready, spec, hold }: Of = {}): Stored<Machine> => {
-  const told = (type: string, status: 'True' | 'False') => ({
+  const condition = (type: string, status: 'True' | 'False') => ({
     type,
     status,
     reason: 'x',
@@ -40,7 +40,10 @@ const machine = (name: string, { second = 0, domain, first, drained, unready, sp
     spec: { ...(domain === undefined ? {} : { failureDomain: domain }), ...spec },
     status: {
       firstReadyAt: '2026-11-20T00:00:00Z',
-      conditions: [told('Ready', unready === true ? 'False' : 'True'), ...(drained === undefined ? [] : [told('Drained', drained)])],
+      conditions: [
+        condition('Ready', unready === true ? 'False' : 'True'),
+        ...(drained === undefined ? [] : [condition('Drained', drained)]),
+      ],
       ...(hold === undefined ? {} : { agent: { hold } }),
     } as NonNullable<Machine['status']>,
   };
@@ -63,7 +66,7 @@ describe('who goes first', () => {
     expect(chosen([machine('a', { unready: true, second: 9 }), machine('b', { first: true, second: 1 })], 1)).toBe('b');
   });
 
-  test('among equals the one whose name comes first, whatever their order is', () => {
+  test('among equals the one whose name comes first, in each order', () => {
     expect(chosen([machine('b'), machine('a'), machine('c')], 2)).toBe('ab');
     expect(chosen([machine('a'), machine('b'), machine('c')], 2)).toBe('ab');
   });

@@ -12,8 +12,8 @@ export interface LeftComponent {
 type Sets = readonly Stored<MachineComponentSet>[];
 
 /**
- * Entries that no set owns: the one that wrote them is gone, and none selects this machine for the component. Until a set declares its removal nobody
- * upgrades or removes what they name. Of a machine that is being deleted nothing stays.
+ * Entries that no set owns: the one that wrote them is gone, and none selects this machine for the component. No set upgrades or removes what they name
+ * until one declares the removal. Of a machine that is being deleted nothing stays.
  */
 export function leftComponents(machine: Machine, sets: Sets): LeftComponent[] {
   return leftOf(machine, sets, uidsOf(sets));

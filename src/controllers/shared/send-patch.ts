@@ -28,7 +28,7 @@ export async function patchIfSame<T extends KubeObject>(
       return await client.patch(resource, key, { json }, subresource === undefined ? options : { ...options, subresource });
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 422) throw error;
-      // The server says the same of a test that fails, of a path that is gone and of an object that is not valid.
+      // The server answers alike to a test that fails, a path that is gone and an object that is not valid.
       const live = await client.find(resource, key, { signal: options.signal });
       if (live === undefined || !holds(json, live))
         throw new ApiError(409, { reason: 'Conflict', message: `${resource.kind} ${name} changed meanwhile` }, { cause: error });

@@ -54,7 +54,7 @@ export const BOOTSTRAP_USER = 'system:serviceaccount:web:kubenode-bootstrap-a';
 export const TOKEN_USER = 'system:serviceaccount:web:kubenode-agent-a';
 export const AGENT_USER = 'kubenode:machine:web:a';
 
-/** A right request by the bootstrap token of Machine web/a, unless said otherwise. */
+/** A right request by the bootstrap token of Machine web/a, unless `made` has others. */
 export async function asked(made: Made = {}, more: Partial<Asked> = {}): Promise<Asked> {
   const { pem } = await pkcs10(made);
   return {
@@ -85,7 +85,7 @@ export function machineWith(bootstrap: Bootstrap | undefined, more: Partial<Mach
 }
 
 export const NOW_MS = Date.parse('2026-11-20T12:00:00Z');
-/** What the controller knows, unless said otherwise: that Machine, and no Node. */
+/** What the controller knows, unless `more` has others: that Machine, and no Node. */
 export const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {}): Known => ({
   nowMs: NOW_MS,
   machine: machineWith(bootstrap),
@@ -98,4 +98,4 @@ export const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {
   newer: 0,
   ...more,
 });
-export const said = (verdict: Verdict): string => ('reason' in verdict ? `${verdict.do} ${verdict.reason}` : verdict.do);
+export const summary = (verdict: Verdict): string => ('reason' in verdict ? `${verdict.do} ${verdict.reason}` : verdict.do);

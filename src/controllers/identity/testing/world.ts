@@ -40,7 +40,7 @@ export interface Running {
 export interface Agent extends Running {
   identity: AgentIdentity;
   log: ReturnType<typeof recordingLog>;
-  /** Who the server says that it is; the status where it says so of nobody; `waiting` while it answers nothing. */
+  /** As whom the server authenticates it; the status where it authenticates no one; `waiting` while it answers nothing. */
   whoIs(): Promise<string | number>;
 }
 

@@ -13,7 +13,7 @@ import { reconcileMachineSet } from '../reconcile.ts';
 import { applyMachine } from './applier.ts';
 
 const KEY = { namespace: 'web', name: 'web-a' };
-const silentLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+const noLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
 /** A cell with a machine set controller, and a machine controller of which only the outcomes are played. */
 export interface SetWorld {
@@ -26,7 +26,7 @@ export interface SetWorld {
   machines(): Stored<Machine>[];
   alive(): Stored<Machine>[];
   edit(name: string, change: (machine: Stored<Machine>) => void): void;
-  /** What the machine controller would say. */
+  /** What the machine controller would report. */
   ready(name: string, isReady: boolean): void;
   /** Every machine that is being deleted is gone. */
   finishDeletions(): void;
@@ -100,7 +100,7 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
       const condition: Condition = {
         type: 'Ready',
         status: isReady ? 'True' : 'False',
-        reason: 'Said',
+        reason: 'Reported',
         message: '',
         lastTransitionTime: new Date(clock.now()).toISOString(),
       };
@@ -139,7 +139,7 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
       const { sets, machines, componentSets } = mine;
       const deps = { sets, machines, componentSets, clock, random, recorder, providers, epoch, unsettled };
       try {
-        await reconcileMachineSet(deps, `${KEY.namespace}/${KEY.name}`, { client, log: silentLog, signal: new AbortController().signal });
+        await reconcileMachineSet(deps, `${KEY.namespace}/${KEY.name}`, { client, log: noLog, signal: new AbortController().signal });
       } catch (error) {
         if (error instanceof Crash) world.restart();
         else if (!(error instanceof Error) || error.name === 'TypeError' || error.name === 'RangeError') throw error;
