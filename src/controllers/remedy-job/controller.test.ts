@@ -10,7 +10,7 @@ let desk: Desk;
 beforeEach(async () => {
   desk = await openDesk();
   await desk.cell.rule('hung');
-  await desk.cell.says('a', { KernelDeadlock: 'True' });
+  await desk.cell.detect('a', { KernelDeadlock: 'True' });
 });
 afterEach(async () => {
   const failures = desk.log.lines.filter(({ level, message }) => ['warn', 'error'].includes(level) && !message.includes('is retried'));
@@ -26,18 +26,18 @@ const ended = (ms: number): RemedyOperationJobStatus => ({ phase: 'Failed', outc
 const phase = async (name = 'hung-1') => (await desk.read(name)).status?.phase;
 const writes = (): string[] => desk.trace.filter((each) => /^>(PATCH|DELETE) /.test(each));
 const find = (name: string) => desk.cell.client.find(RemedyOperationJobs, { namespace: 'web', name });
-/** Time passes in which nobody but the controller does anything. */
+/** Time passes in which only the controller acts. */
 const wait = async (ms: number): Promise<void> => {
   await desk.cell.clock.advance(ms);
   await desk.cell.settle();
 };
-/** How many looks something leads to. */
-async function looksAt(what: () => Promise<unknown>): Promise<number> {
+/** How many counts something leads to. */
+async function reconciliations(what: () => Promise<unknown>): Promise<number> {
   await wait(200);
-  const before = desk.looks();
+  const before = desk.reconciliations();
   await what();
   await wait(200);
-  return desk.looks() - before;
+  return desk.reconciliations() - before;
 }
 const retried = (): string[] => desk.log.lines.filter(({ message }) => message.includes('is retried')).map(({ message }) => message);
 
@@ -59,7 +59,7 @@ describe('a job', () => {
     expect([writes(), retried()]).toEqual([[], []]);
   });
 
-  it('is said to be Pending after 50 ms, and at once what is more than that', async () => {
+  it('is reported as Pending after 50 ms, and at once what is more than that', async () => {
     await desk.start();
     await desk.job('hung-1');
     await wait(49);
@@ -179,15 +179,15 @@ describe('what is kept long enough', () => {
   });
 });
 
-describe('a job is looked at', () => {
+describe('a job is reconciled', () => {
   const job = async (name: string, status?: RemedyOperationJobStatus, spec: Partial<RemedyOperationJob['spec']> = {}) =>
     await desk.job(name, spec, status);
 
   it('once after it was written, and no more while nothing happens', async () => {
     await desk.start();
-    // The first look, that after 50 ms, and the one that sees what was written.
-    expect(await looksAt(() => job('hung-1'))).toBe(3);
-    expect(await looksAt(() => Promise.resolve())).toBe(0);
+    // The first one, that after 50 ms, and the one that sees what was written.
+    expect(await reconciliations(() => job('hung-1'))).toBe(3);
+    expect(await reconciliations(() => Promise.resolve())).toBe(0);
     // A proof is waited for by time: it is not asked for again and again.
     await desk.cell.client.patch(
       RemedyOperationJobs,
@@ -196,24 +196,29 @@ describe('a job is looked at', () => {
       { subresource: 'status' },
     );
     await wait(200);
-    expect(await looksAt(() => Promise.resolve())).toBe(0);
+    expect(await reconciliations(() => Promise.resolve())).toBe(0);
   });
 
-  it('as long as it is open, when its machine or Node changes, and when one that was silent is back', async () => {
+  it('as long as it is open, when its machine or Node changes, and when one that was away is back', async () => {
     await job('hung-1', ended(0));
     await desk.start();
     const hold = (value: boolean) =>
       desk.cell.client.patch(Machines, { namespace: 'web', name: 'a' }, { merge: { spec: { hold: value } } });
-    const fault = (status: string) => desk.cell.says('a', { GPUFault: status });
-    desk.cell.silent.detector.add('a');
+    const fault = (status: string) => desk.cell.detect('a', { GPUFault: status });
+    desk.cell.stopped.detector.add('a');
     const back = async (): Promise<void> => {
       await desk.cell.clock.advance(60_000);
       await desk.cell.pass(1);
     };
-    expect([await looksAt(() => hold(true)), await looksAt(() => fault('True')), await looksAt(back)]).toEqual([0, 0, 0]);
+    expect([await reconciliations(() => hold(true)), await reconciliations(() => fault('True')), await reconciliations(back)]).toEqual([
+      0, 0, 0,
+    ]);
     await job('hung-2', { phase: 'Pending' });
-    const looks = [await looksAt(() => hold(false)), await looksAt(() => fault('False')), await looksAt(back)];
-    expect([looks, await phase('hung-2')]).toEqual([looks.map(() => expect.toSatisfy((count: number) => count > 0) as unknown), 'Pending']);
+    const counts = [await reconciliations(() => hold(false)), await reconciliations(() => fault('False')), await reconciliations(back)];
+    expect([counts, await phase('hung-2')]).toEqual([
+      counts.map(() => expect.toSatisfy((count: number) => count > 0) as unknown),
+      'Pending',
+    ]);
   });
 
   it('when its own reservation comes or goes, and not with those of others', async () => {
@@ -222,12 +227,14 @@ describe('a job is looked at', () => {
     await desk.start();
     const foreign = {
       ...open,
-      metadata: { ...open.metadata, uid: 'somebody', name: 'x' },
+      metadata: { ...open.metadata, uid: 'foreign', name: 'x' },
       spec: { ...open.spec, machine: { name: 'z', uid: 'z' } },
     };
-    expect(await looksAt(() => desk.cell.reserve(foreign))).toBe(0);
+    expect(await reconciliations(() => desk.cell.reserve(foreign))).toBe(0);
     expect(
-      await looksAt(() => desk.cell.reservations((reservations) => reservations.map((reservation) => ({ ...reservation, scopes: ['x'] })))),
+      await reconciliations(() =>
+        desk.cell.reservations((reservations) => reservations.map((reservation) => ({ ...reservation, scopes: ['x'] }))),
+      ),
     ).toBe(0);
     const id = await desk.cell.reserve(open);
     await wait(200);
@@ -235,7 +242,9 @@ describe('a job is looked at', () => {
     const why = desk.log.lines.filter(({ message }) => message === 'reads again').map(({ fields }) => fields['why']);
     expect(why).toEqual(['what the node is like before it is touched']);
     expect(
-      await looksAt(() => desk.cell.reservations((reservations) => reservations.map((reservation) => ({ ...reservation, scopes: ['y'] })))),
+      await reconciliations(() =>
+        desk.cell.reservations((reservations) => reservations.map((reservation) => ({ ...reservation, scopes: ['y'] }))),
+      ),
     ).toBe(0);
     await desk.cell.release(id);
     await wait(200);
@@ -250,19 +259,19 @@ describe('a job is looked at', () => {
     expect(await phase()).toBe('Granted');
     const begin = (epoch: number) =>
       desk.cell.client.patch(DisruptionLedgers, { name: LEDGER_NAME }, { merge: { status: { epoch } } }, { subresource: 'status' });
-    const looks = await looksAt(() => begin(1));
+    const counts = await reconciliations(() => begin(1));
     expect([await phase(), (await desk.read('hung-1')).status?.explanation]).toEqual([
       'Cancelled',
       'its reservation is gone, and no order was written',
     ]);
     // From the store, from the server, and as it was written.
-    expect(looks).toBe(3);
+    expect(counts).toBe(3);
     await job('hung-3', { phase: 'Pending' });
     // The ledger had no reservations at all so far.
     const id = await desk.cell.reserve(await desk.read('hung-3'));
     await wait(200);
     expect((await desk.read('hung-3')).status).toMatchObject({ phase: 'Granted', operationID: id });
-    expect(await looksAt(() => begin(2))).toBe(0);
+    expect(await reconciliations(() => begin(2))).toBe(0);
   });
 
   it('when its own rule changes, as long as it is open', async () => {
@@ -270,7 +279,7 @@ describe('a job is looked at', () => {
     await job('hung-1', ended(0));
     await job('other-1', { phase: 'Pending' }, { rule: 'other' });
     await desk.start();
-    expect(await looksAt(() => desk.cell.edit('hung', { holdsForSeconds: 60 }))).toBe(0);
+    expect(await reconciliations(() => desk.cell.edit('hung', { holdsForSeconds: 60 }))).toBe(0);
     await desk.cell.edit('other', { mode: 'Shadow' });
     await wait(200);
     expect((await desk.read('other-1')).status).toMatchObject({ phase: 'Cancelled', explanation: 'NodeRemedier other is in Shadow now' });

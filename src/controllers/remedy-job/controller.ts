@@ -18,7 +18,7 @@ import { isBegun, observe } from './observe.ts';
 
 export interface RemedyJobControllerOptions {
   client: Client;
-  /** That of the remedy controller in this process: it says there what shall give way. */
+  /** That of the remedy controller in this process: it notes there which jobs are superseded. */
   remedyCache: RemedyCache;
   clock: Clock;
   random: Random;
@@ -28,12 +28,12 @@ export interface RemedyJobControllerOptions {
   signal: AbortSignal;
 }
 
-/** A server that cannot be heard is asked again about this often. */
+/** How often a job is reconciled again while the stores are stale. */
 const STALE_RETRY_MS = 5000;
 /** After a write that was lost to another. */
 const LOST_MS = 50;
 /**
- * Before a job is said to be Pending: as a rule it is answered within this time, and then the answer is the first that is said of it, by one write
+ * Before a job is reported as Pending: as a rule it is answered within this time, and then the answer is the first report, by one write
  * instead of two, the first of which the second would have to wait for.
  */
 const ANSWER_MS = 50;
@@ -47,9 +47,9 @@ interface JobDeps {
 }
 
 /**
- * The only writer of `RemedyOperationJob.status`. It touches no Machine, Node or ledger: a job asks by being there, and this tells what it sees
+ * The only writer of `RemedyOperationJob.status`. It touches no Machine, Node or ledger: a job asks by being there, and this reports what it sees
  * of the answer, the operation and the proof. Every write is conditioned on the job's resourceVersion, so that of two leaders one loses, and
- * whoever is killed at any moment leaves a state that the next one goes on from.
+ * a leader that is killed at any moment leaves a state from which the next one goes on.
  * Resolves when the signal has ended it.
  */
 export async function runRemedyJobController(options: RemedyJobControllerOptions): Promise<void> {
@@ -146,7 +146,7 @@ async function write(
   return true;
 }
 
-/** Where it is gone the Event still tells which it was about. */
+/** Where the Node is gone the Event still names it. */
 function aboutNode({ stores }: RemedyCache, { spec }: RemedyOperationJob): KubeObject {
   return stores.nodes.get({ name: spec.node }) ?? { apiVersion: 'v1', kind: 'Node', metadata: { name: spec.node } };
 }

@@ -153,14 +153,14 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     { phase: 'Shadow', finishedAt: iso(0), explanation: 'would Reboot: it was seen' },
   ],
   [
-    'one for a human tells him what is known',
+    'one for a human names what is known',
     { action: 'Human', view: { diagnosis: ['nothing helped', 'seen'] } },
     { phase: 'NeedsHuman', explanation: 'nothing helped', diagnosis: ['nothing helped', 'seen'] },
   ],
   ['what waits for permission waits', { status: { phase: 'Pending' } }, 'Wait'],
   ['it goes on waiting while nothing is known of its rule', { status: { phase: 'Pending' }, view: { matches: 'Unknown' } }, 'Wait'],
   [
-    'it repeats what Defender said',
+    'it repeats the verdict of Defender',
     {
       status: { phase: 'Pending' },
       machine: { verdict: { allowed: false, limit: 'cluster/max', used: 3, of: 3, wouldPassWhen: 'one ends' } },
@@ -218,7 +218,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     { phase: 'Cancelled', outcome: 'Cancelled', explanation: 'its reservation was cancelled: frozen' },
   ],
   [
-    'and says so where it was superseded',
+    'and reports that where it was superseded',
     {
       status: { ...granted, cancelling: { outcome: 'Superseded', why: 'superseded by Replace' } },
       reservation: 'reservation',
@@ -248,7 +248,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     },
     { phase: 'Cancelled', explanation: 'it recovered' },
   ],
-  ['a reservation that is not seen is looked for', { status: granted, view: { isLive: false } }, 'Read'],
+  ['a reservation that is not seen is read for', { status: granted, view: { isLive: false } }, 'Read'],
   ['a reservation that is gone ends it', { status: granted }, { phase: 'Cancelled' }],
   ['nothing is known of it where the ledger is gone, or has no term yet', { status: granted, view: { isLedgerBegun: false } }, 'Wait'],
   ['but a machine that is gone ends it', { status: granted, view: { ...gone, isLedgerBegun: false } }, { phase: 'Cancelled' }],
@@ -277,7 +277,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     'Wait',
   ],
   [
-    'what mends nothing by itself is done when it is done',
+    'what repairs nothing by itself is done when it is done',
     {
       action: 'MigratePods',
       status: running,
@@ -287,7 +287,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     { phase: 'Succeeded', explanation: 'MigratePods is done' },
   ],
   [
-    'from the grant to the end in one look',
+    'from the grant to the end in one decision',
     {
       action: 'MigratePods',
       status: granted,
@@ -302,7 +302,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     { status: running, operation: order('other', 'Delete') },
     { phase: 'Failed', outcome: 'Superseded' },
   ],
-  ['which is looked for first', { status: running, operation: order('other'), view: { isLive: false } }, 'Read'],
+  ['which is read for first', { status: running, operation: order('other'), view: { isLive: false } }, 'Read'],
   [
     'a Replace whose machine is on its way out goes on',
     { action: 'Replace', status: running, operation: order('other', 'Delete'), deleting: true },
@@ -362,12 +362,12 @@ const well: Given = {
 const holding = { since: iso(-60), transition: iso(-100), bootID: 'b2' };
 table.push(
   [
-    'a job for a human of whom nothing is known says what was seen',
+    'a job for a human about whom nothing is known names what was seen',
     { action: 'Human' },
     { phase: 'NeedsHuman', explanation: 'it was seen' },
   ],
   [
-    'a refusal without a number, a limit or a way out says so',
+    'a refusal without a number, a limit or a way out is reported as such',
     { status: { phase: 'Pending' }, machine: { verdict: { allowed: false } } },
     { answer: 'refused', explanation: 'refused' },
   ],
@@ -378,7 +378,7 @@ table.push(
   ],
   ['what was allowed is no refusal', { status: { phase: 'Pending' }, machine: { verdict: { allowed: true, limit: 'x' } } }, 'Wait'],
   [
-    'what recovered asks to be cancelled, and says why',
+    'what recovered asks to be cancelled, and names why',
     { status: granted, reservation: 'reservation', view: { matches: 'False' } },
     {
       cancelling: { outcome: 'Cancelled', why: 'the rule does not match any more: it recovered before the order' },
@@ -402,7 +402,7 @@ table.push(
   ],
   ['that a machine is gone under way is read again', { status: running, view: { ...gone, isLive: false } }, 'Read'],
   [
-    'a failure without words says how it ended',
+    'a failure without words names how it ended',
     {
       status: running,
       operation: order('reservation'),
@@ -447,7 +447,7 @@ table.push(
     { explanation: 'its order was taken back: frozen' },
   ],
   [
-    'a proof that begins is kept, and said',
+    'a proof that begins is kept, and reported',
     { ...well, status: verifying },
     {
       phase: 'Verifying',
@@ -466,7 +466,7 @@ table.push(
     'Read',
   ],
   [
-    'what holds and was said is not said again with other numbers',
+    'what holds and was reported is not reported again with other numbers',
     { ...well, forSeconds: 90, status: { ...verifying, proof: holding, explanation: 'KernelDeadlock is False; it must stay so for 60 s' } },
     'Wait',
   ],
@@ -481,11 +481,11 @@ table.push(
     'Read',
   ],
   [
-    'nobody is asked about a machine that is gone',
+    'no person is asked about a machine that is gone',
     { status: { phase: 'NeedsHuman' }, view: gone },
     { finishedAt: iso(0), explanation: 'the machine is gone' },
   ],
-  ['one that does not say when it ended counts from its making', { status: { phase: 'Failed' } }, 'Wait'],
+  ['one that does not record when it ended counts from its making', { status: { phase: 'Failed' } }, 'Wait'],
 );
 
 const wakeOf = (given: Given): number | undefined => {
@@ -493,13 +493,13 @@ const wakeOf = (given: Given): number | undefined => {
   return 'wakeAtMs' in decision ? decision.wakeAtMs : undefined;
 };
 
-describe('the next look at a job', () => {
+describe('the next reconciliation of a job', () => {
   it('is when it has been kept for its time', () => {
     expect(wakeOf({ status: { phase: 'Failed', finishedAt: iso(-60) } })).toBe(NOW - 60_000 + 30 * 86_400_000);
     expect(wakeOf({ status: { phase: 'Failed' } })).toBe(NOW - 600_000 + 30 * 86_400_000);
   });
 
-  it('is when its proof is complete, its time is over, or what was heard goes stale, whichever comes first', () => {
+  it('is when its proof is complete, its time is over, or a heartbeat goes stale, whichever comes first', () => {
     expect(wakeOf({ ...well, forSeconds: 10, status: verifying })).toBe(NOW + 10_000);
     expect(wakeOf({ ...well, status: verifying })).toBe(NOW + 40_001);
     expect(wakeOf({ status: { ...running, orderedAt: iso(-590) }, operation: order('reservation') })).toBe(NOW + 10_000);
@@ -509,22 +509,22 @@ describe('the next look at a job', () => {
     expect(decide({ ...view, snapshot: { ...snapshot, staleAtMs: undefined } })).toMatchObject({ wakeAtMs: NOW + 570_000 });
   });
 
-  it('of a human is when what was heard goes stale', () => {
+  it('of a human is when a heartbeat goes stale', () => {
     expect(wakeOf({ status: { phase: 'NeedsHuman' } })).toBe(NOW + 40_001);
   });
 });
 
-it('what a job says fits into its status', () => {
-  const said = (why: string) => {
+it('the explanation of a job fits into its status', () => {
+  const explanation = (why: string) => {
     const decision = decide(viewOf({ mode: 'Shadow', why }));
     return decision.step === 'Write' ? (decision.status.explanation ?? '') : '';
   };
   const prefix = 'would Reboot: ';
-  expect(said('y'.repeat(2048 - prefix.length))).toBe(`${prefix}${'y'.repeat(2048 - prefix.length)}`);
-  expect(said('y'.repeat(2049 - prefix.length))).toBe(`${prefix}${'y'.repeat(2047 - prefix.length)}…`);
+  expect(explanation('y'.repeat(2048 - prefix.length))).toBe(`${prefix}${'y'.repeat(2048 - prefix.length)}`);
+  expect(explanation('y'.repeat(2049 - prefix.length))).toBe(`${prefix}${'y'.repeat(2047 - prefix.length)}…`);
 });
 
-it('what does not fit is said once', () => {
+it('what does not fit is reported once', () => {
   const type = `K${'x'.repeat(2100)}`;
   const given: Given = { ...well, status: { ...verifying, proof: holding } };
   const view = viewOf(given);
@@ -582,14 +582,14 @@ describe('the next status of a job', () => {
     else expect(decision).toMatchObject({ step: 'Write', status: expected });
   });
 
-  it('takes over the verdict about another request only where it cannot be told from its own', () => {
+  it('takes over the verdict about another request only where it cannot be distinguished from its own', () => {
     const verdict = { allowed: false, limit: 'x', requester: 'MachineComponentSet/kubelet' };
     expect(decide(viewOf({ status: { phase: 'Pending' }, machine: { verdict } }))).toMatchObject({ step: 'Wait' });
     const own = { allowed: false, limit: 'x', requester: 'RemedyOperationJob/web/hung-1' };
     expect(decide(viewOf({ status: { phase: 'Pending' }, machine: { verdict: own } }))).toMatchObject({ step: 'Write' });
   });
 
-  it('says for which generation it was decided, where there is one', () => {
+  it('records for which generation it was decided, where there is one', () => {
     const view = viewOf({});
     expect(decide(view)).toMatchObject({ status: { observedGeneration: 1 } });
     const { generation: _, ...metadata } = view.job.metadata;

@@ -1,4 +1,4 @@
-/** What a job's status says next. Pure: a look in, the next status out. */
+/** The next status of a job. Pure: an observation in, the next status out. */
 import { canonical } from '../../api/digest.ts';
 import type { MachineStatus, Outcome } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
@@ -9,7 +9,7 @@ import { reportedEnd } from '../../api/machine/operation-end.ts';
 import { beforeOf, proofFrom, verify } from '../../rules/heal.ts';
 import type { Snapshot } from '../../rules/snapshot.ts';
 import type { JobView } from './observe.ts';
-import { begin, end, endAll, sameButNumbers, stepsOf, tell } from './steps.ts';
+import { begin, end, endAll, explain, sameButNumbers, stepsOf } from './steps.ts';
 
 export type Decision =
   /** What is to be decided cannot be taken back, and the stores may be old. */
@@ -38,7 +38,7 @@ export function decide(view: JobView): Decision {
   let wakeAtMs: number | undefined;
   for (let moves = 0; moves < MAX_MOVES; moves += 1) {
     const move = next({ ...view, job: { ...job, status } });
-    // What a live read does not say either is waited for: it shows in what is watched.
+    // What a live read does not show either is waited for: a watch will show it.
     if ('read' in move) return view.isLive ? { step: 'Wait', wakeAtMs: undefined } : { step: 'Read', why: move.read };
     ({ wakeAtMs } = move);
     if (move.status === status) break;
@@ -143,7 +143,7 @@ function pending(view: View): Move {
   return { status: withVerdict(status, job, machine.status?.verdict) };
 }
 
-/** What was said of this job; a machine that asks for something else first is answered about that. */
+/** With the verdict about this job. A machine that asks for something else first gets the verdict about that. */
 function withVerdict(status: Status, job: Stored<RemedyOperationJob>, verdict: MachineStatus['verdict']): Status {
   if (verdict === undefined || verdict.allowed) return status;
   if (verdict.requester !== undefined && verdict.requester !== `RemedyOperationJob/${job.metadata.namespace}/${job.metadata.name}`)
@@ -163,22 +163,22 @@ function withVerdict(status: Status, job: Stored<RemedyOperationJob>, verdict: M
 function prepared({ job, machine, node, nowMs }: View, status: Status): Status {
   const at = iso(nowMs);
   const steps = stepsOf(job.spec.action);
-  let told = status;
+  let noted = status;
   if (steps.includes('Cordon')) {
-    told = begin(told, 'Cordon', at);
-    const id = told.operationID;
+    noted = begin(noted, 'Cordon', at);
+    const id = noted.operationID;
     const isCordoned =
       id !== undefined && node?.spec?.unschedulable === true && node.metadata.annotations?.[ANNOTATIONS.cordonOwner] === id;
-    if (!isCordoned) return told;
-    told = end(told, 'Cordon', at, 'Succeeded');
+    if (!isCordoned) return noted;
+    noted = end(noted, 'Cordon', at, 'Succeeded');
   }
   if (steps.includes('Drain')) {
-    told = begin(told, 'Drain', at);
+    noted = begin(noted, 'Drain', at);
     const drained = machine?.status?.conditions?.find((each) => each.type === 'Drained');
-    if (drained?.status !== 'True') return drained === undefined ? told : tell(told, 'Drain', drained.message);
-    told = end(told, 'Drain', at, 'Succeeded');
+    if (drained?.status !== 'True') return drained === undefined ? noted : explain(noted, 'Drain', drained.message);
+    noted = end(noted, 'Drain', at, 'Succeeded');
   }
-  return begin(told, 'Order', at);
+  return begin(noted, 'Order', at);
 }
 
 function granted(view: View): Move {
@@ -201,7 +201,7 @@ function granted(view: View): Move {
   }
   if (machine === undefined || reservation?.id !== status.operationID) {
     const why = machine === undefined ? 'the machine is gone' : 'its reservation is gone';
-    // docs/protocols.md#d1: of a ledger that was deleted, and has no term yet, nobody knows which reservations it will have.
+    // docs/protocols.md#d1: a ledger that was deleted, and has no term yet, does not show which reservations it will have.
     const isKnown = isLive && (machine === undefined || isLedgerBegun);
     return isKnown ? ended(view, 'Cancelled', 'Cancelled', `${why}, and no order was written`) : { read: why };
   }
@@ -213,12 +213,12 @@ function granted(view: View): Move {
 function ordered({ job, nowMs }: View): Status {
   const at = iso(nowMs);
   const { cancelling: _tooLate, ...status } = job.status;
-  let told: Status = status;
+  let done: Status = status;
   for (const step of stepsOf(job.spec.action)) {
     if (step === 'Act') break;
-    told = end(told, step, at, 'Succeeded');
+    done = end(done, step, at, 'Succeeded');
   }
-  return { ...begin(told, 'Act', at), phase: 'Running', orderedAt: at, explanation: '' };
+  return { ...begin(done, 'Act', at), phase: 'Running', orderedAt: at, explanation: '' };
 }
 
 /** What is reported of the end of its operation. */
@@ -237,7 +237,7 @@ function underWay(view: View): Move {
     if (!isLive) return { read: 'the machine is gone' };
     return proof === 'Gone'
       ? ended(view, 'Succeeded', 'Succeeded', 'the machine is gone')
-      : ended(view, 'Failed', 'PermanentFailure', 'the machine is gone, and what came of it cannot be told');
+      : ended(view, 'Failed', 'PermanentFailure', 'the machine is gone, and the result of the action is unknown');
   }
   const report = status.phase === 'Running' ? reportOf(view) : undefined;
   if (report !== undefined && report.outcome !== 'Succeeded')
@@ -279,9 +279,9 @@ function verified(view: View, snapshot: Snapshot): Move {
   // An end cannot be taken back, and a relapse may not have been shown yet.
   if ((found.state === 'Healed' || found.state === 'Failed') && !view.isLive) return { read: 'the node as it is at the end' };
   const learned: Status = sameProof(found.proof, status.proof ?? {}) ? status : { ...status, proof: found.proof };
-  const told = { ...view, job: { ...job, status: learned } };
-  if (found.state === 'Healed') return ended(told, 'Succeeded', 'Succeeded', found.why);
-  if (found.state === 'Failed') return ended(told, 'Failed', 'PermanentFailure', found.why);
+  const known = { ...view, job: { ...job, status: learned } };
+  if (found.state === 'Healed') return ended(known, 'Succeeded', 'Succeeded', found.why);
+  if (found.state === 'Failed') return ended(known, 'Failed', 'PermanentFailure', found.why);
   const wakes = [found.nextAtMs, snapshot.staleAtMs].filter((each) => each !== undefined);
   const wakeAtMs = wakes.length === 0 ? undefined : Math.min(...wakes);
   const explanation = short(found.why);
@@ -291,7 +291,7 @@ function verified(view: View, snapshot: Snapshot): Move {
 
 const sameProof = (a: JobProof, b: JobProof): boolean => canonical(a) === canonical(b);
 
-/** A question to a human ends when the rule is known not to match, or nobody is left to ask about. */
+/** A question to a human ends when the rule is known not to match, or its machine is gone. */
 function asking(view: View): Move {
   const { job, machine, rule, matches, nowMs, isLive, snapshot } = view;
   const status = job.status;

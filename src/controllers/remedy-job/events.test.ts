@@ -23,7 +23,7 @@ const job = (status?: RemedyOperationJobStatus): RemedyOperationJob => ({
   },
   ...(status === undefined ? {} : { status }),
 });
-const told = (before: RemedyOperationJobStatus | undefined, after: RemedyOperationJobStatus): string | undefined => {
+const recorded = (before: RemedyOperationJobStatus | undefined, after: RemedyOperationJobStatus): string | undefined => {
   const event = eventOf(job(before), after);
   return event && `${event.type} ${event.reason}: ${event.message}`;
 };
@@ -39,18 +39,18 @@ test.each<[RemedyOperationJobStatus, string]>([
   [{ phase: 'Cancelled', explanation: 'recovered' }, `Normal RemedyCancelled: ${by}: recovered`],
   [{ phase: 'NeedsHuman', explanation: 'nothing helped' }, 'Warning NeedsHuman: rule hung: nothing helped'],
   [{ phase: 'Shadow', explanation: 'would Reboot' }, 'Normal WouldRepair: rule hung in Shadow would Reboot'],
-])('whoever describes the Node reads once that a job is $phase', (after, expected) => {
-  expect(told(undefined, after)).toBe(expected);
-  expect(told(after, { ...after, answer: 'news' })).toBeUndefined();
+])('a person who describes the Node reads once that a job is $phase', (after, expected) => {
+  expect(recorded(undefined, after)).toBe(expected);
+  expect(recorded(after, { ...after, answer: 'other' })).toBeUndefined();
   const other = JOB_PHASES.find((phase) => phase !== after.phase) ?? 'Pending';
-  expect(told({ phase: other }, after)).toBe(expected);
+  expect(recorded({ phase: other }, after)).toBe(expected);
 });
 
-test('that a human is not needed any more is told once', () => {
+test('that a human is not needed any more is reported once', () => {
   const asked: RemedyOperationJobStatus = { phase: 'NeedsHuman', explanation: 'it does not match' };
   const ended = { ...asked, finishedAt: at };
-  expect(told(asked, ended)).toBe('Normal HumanNoLongerNeeded: rule hung: it does not match');
-  expect(told(asked, asked)).toBeUndefined();
-  expect(told(ended, ended)).toBeUndefined();
-  expect(told({ phase: 'Failed' }, { phase: 'Failed', finishedAt: at })).toBeUndefined();
+  expect(recorded(asked, ended)).toBe('Normal HumanNoLongerNeeded: rule hung: it does not match');
+  expect(recorded(asked, asked)).toBeUndefined();
+  expect(recorded(ended, ended)).toBeUndefined();
+  expect(recorded({ phase: 'Failed' }, { phase: 'Failed', finishedAt: at })).toBeUndefined();
 });

@@ -37,7 +37,7 @@ async function views(job: Stored<RemedyOperationJob>): Promise<JobView> {
 describe('what is known of a job', () => {
   it('is its machine, the Node of that, the reservation that it asked for, and how its rule stands', async () => {
     await desk.cell.rule('hung');
-    await desk.cell.says('a', ill);
+    await desk.cell.detect('a', ill);
     const other = await desk.job('other');
     const job = await desk.job('hung-1');
     await desk.cell.reserve(other);
@@ -56,7 +56,7 @@ describe('what is known of a job', () => {
       forgetAfterMs: 86_400_000,
     });
     expect(view.superseded).toBeUndefined();
-    await desk.cell.says('a', { KernelDeadlock: 'False' });
+    await desk.cell.detect('a', { KernelDeadlock: 'False' });
     expect((await views(job)).matches).toBe('False');
   });
 
@@ -158,7 +158,7 @@ describe('the rule of a job', () => {
 
   it('does not match a machine that it is not about', async () => {
     await desk.cell.rule('hung', { selector: { tier: 'web' } });
-    await desk.cell.says('a', ill);
+    await desk.cell.detect('a', ill);
     expect((await views(await desk.job('hung-1'))).matches).toBe('False');
     await desk.cell.client.patch(Machines, KEY, { merge: { metadata: { labels: { tier: 'web' } } } });
     await desk.cell.settle();
@@ -187,7 +187,7 @@ describe('the diagnosis for a human', () => {
 
   it('is what was tried, and how the rule was seen', async () => {
     await desk.cell.rule('hung');
-    await desk.cell.says('a', ill);
+    await desk.cell.detect('a', ill);
     const now = desk.cell.clock.now();
     await desk.job('hung-1', {}, ended(now, { orderedAt: new Date(now).toISOString() }));
     await desk.cell.clock.advance(60_000);
@@ -197,9 +197,9 @@ describe('the diagnosis for a human', () => {
     expect(diagnosis.join('\n')).toContain('KernelDeadlock');
   });
 
-  it('begins with what the job says where the ladder would not ask any more', async () => {
+  it('begins with the reason of the job where the ladder would not ask any more', async () => {
     await desk.cell.rule('hung');
-    await desk.cell.says('a', ill);
+    await desk.cell.detect('a', ill);
     expect((await views(await desk.job('hung-2', human))).diagnosis[0]).toBe('it was seen');
   });
 
@@ -207,14 +207,14 @@ describe('the diagnosis for a human', () => {
     const ladder = [{ action: 'Replace' }, { action: 'Human' }];
     await desk.cell.rule('first', { ladder });
     await desk.cell.rule('again', { ladder });
-    await desk.cell.says('a', ill);
+    await desk.cell.detect('a', ill);
     const first = await views(await desk.job('first-1', { ...human, rule: 'first' }));
     const again = await views(await desk.job('again-1', { ...human, rule: 'again', replacements: 1 }));
     expect(first.diagnosis[0]).toBe('it was seen');
     expect(again.diagnosis[0]).toMatch(/^nothing helped/);
   });
 
-  it('is what the job says where its rule is gone, and nothing where nobody is asked, or was already', async () => {
+  it('is the reason of the job where its rule is gone, and nothing where no person is asked, or was already', async () => {
     expect((await views(await desk.job('gone-1', { ...human, rule: 'gone' }))).diagnosis).toEqual(['it was seen']);
     await desk.cell.rule('hung', { when: { all: [bad('KernelDeadlock')] } });
     expect((await views(await desk.job('hung-1', human, { phase: 'NeedsHuman' }))).diagnosis).toEqual([]);

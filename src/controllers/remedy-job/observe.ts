@@ -67,7 +67,7 @@ function stored(remedyCache: RemedyCache, job: Stored<RemedyOperationJob>): Foun
 /**
  * Of a job that has no reservation yet nothing was done to the node: what is read may be of any order, and is read at once. Later the ledger comes first,
  * so that what the Machine shows is at least as new as the reservation, or its absence, and the Node last, so that what it shows is at least as new as
- * the end that the Machine tells of.
+ * the end that the Machine reports.
  */
 async function read(client: Client, job: Stored<RemedyOperationJob>, signal: AbortSignal): Promise<Found> {
   const readLedger = () => client.find(DisruptionLedgers, { name: LEDGER_NAME }, { signal });
@@ -98,7 +98,7 @@ export async function observe(
   const snapshot = machine === undefined ? undefined : remedyCache.snapshot(machine, { node: found.node });
   const { index, sources } = remedyCache.rulebook();
   const rule = index.rules.get(job.spec.rule);
-  const outcome = snapshot === undefined ? undefined : await look(remedyCache, job, snapshot);
+  const outcome = snapshot === undefined ? undefined : await evaluate(remedyCache, job, snapshot);
   const own = remedyCache.jobsOf(uid).filter((each) => each.spec.rule === job.spec.rule);
   return {
     nowMs: snapshot?.atMs ?? remedyCache.now(),
@@ -122,7 +122,7 @@ export async function observe(
 const createdMs = (job: Stored<RemedyOperationJob>): number => Date.parse(job.metadata.creationTimestamp);
 
 /** Only the truth of it is of interest: clocks are the remedy controller's. */
-async function look(remedyCache: RemedyCache, job: Stored<RemedyOperationJob>, snapshot: Snapshot): Promise<RuleOutcome | undefined> {
+async function evaluate(remedyCache: RemedyCache, job: Stored<RemedyOperationJob>, snapshot: Snapshot): Promise<RuleOutcome | undefined> {
   const { index } = remedyCache.rulebook();
   const observations = snapshot.machine.status?.observations ?? [];
   const { outcomes } = await runPass({ index, names: [job.spec.rule], snapshot, observations });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
-import { begin, end, endAll, sameButNumbers, stepsOf, tell } from './steps.ts';
+import { begin, end, endAll, explain, sameButNumbers, stepsOf } from './steps.ts';
 
 const [t0, t1, t2] = ['2026-01-01T00:00:00Z', '2026-01-01T00:00:01Z', '2026-01-01T00:00:02Z'];
 const none: RemedyOperationJobStatus = { phase: 'Granted' };
@@ -21,18 +21,18 @@ test('a step that was not seen to begin has begun when it ended', () => {
   ]);
 });
 
-test('why a step takes its time is told when it is news, of a step that is under way', () => {
-  const told = tell(begun, 'Cordon', '3 pods left');
-  expect(told.steps).toEqual([{ name: 'Cordon', startedAt: t0, message: '3 pods left' }]);
-  expect(tell(told, 'Cordon', '2 pods left')).toBe(told);
-  expect(tell(told, 'Cordon', 'a budget says no').steps?.[0]?.message).toBe('a budget says no');
-  expect(tell(begun, 'Drain', '3 pods left')).toBe(begun);
-  const ended = end(told, 'Cordon', t1, 'Succeeded');
+test('why a step takes its time is noted when it is new, of a step that is under way', () => {
+  const noted = explain(begun, 'Cordon', '3 pods left');
+  expect(noted.steps).toEqual([{ name: 'Cordon', startedAt: t0, message: '3 pods left' }]);
+  expect(explain(noted, 'Cordon', '2 pods left')).toBe(noted);
+  expect(explain(noted, 'Cordon', 'a budget refuses').steps?.[0]?.message).toBe('a budget refuses');
+  expect(explain(begun, 'Drain', '3 pods left')).toBe(begun);
+  const ended = end(noted, 'Cordon', t1, 'Succeeded');
   expect(ended.steps?.[0]).not.toHaveProperty('message');
-  expect(tell(ended, 'Cordon', 'late')).toBe(ended);
-  const long = tell(begun, 'Cordon', 'x'.repeat(5000));
+  expect(explain(ended, 'Cordon', 'late')).toBe(ended);
+  const long = explain(begun, 'Cordon', 'x'.repeat(5000));
   expect(long.steps?.[0]?.message).toHaveLength(1024);
-  expect(tell(long, 'Cordon', `${'x'.repeat(4999)}y`)).toBe(long);
+  expect(explain(long, 'Cordon', `${'x'.repeat(4999)}y`)).toBe(long);
 });
 
 test('the end of a job ends what is under way, and nothing that has ended', () => {
@@ -44,7 +44,7 @@ test('the end of a job ends what is under way, and nothing that has ended', () =
   expect(endAll(none, t2, 'Cancelled', 'x')).toBe(none);
 });
 
-test('other numbers in the same text are no news, other words are', () => {
+test('other numbers in the same text are nothing new, other words are', () => {
   expect([sameButNumbers('3 of 12 left', '11 of 12 left'), sameButNumbers('3 left', '3 gone'), sameButNumbers('', '')]).toEqual([
     true,
     false,

@@ -28,8 +28,8 @@ export function begin(status: RemedyOperationJobStatus, name: JobStep, at: strin
   return put(status, { name, startedAt: at });
 }
 
-/** Says of a step that is under way why it takes its time; the same value where that is known. */
-export function tell(status: RemedyOperationJobStatus, name: JobStep, message: string): RemedyOperationJobStatus {
+/** Notes of a step that is under way why it takes its time; the same value where that is known. */
+export function explain(status: RemedyOperationJobStatus, name: JobStep, message: string): RemedyOperationJobStatus {
   const step = status.steps?.find((each) => each.name === name);
   const cut = message.slice(0, MAX_MESSAGE);
   if (step === undefined || step.finishedAt !== undefined || sameButNumbers(step.message ?? '', cut)) return status;
@@ -44,12 +44,12 @@ export function end(status: RemedyOperationJobStatus, name: JobStep, at: string,
   return put(status, { ...rest, finishedAt: at, outcome, ...(message === '' ? {} : { message: message.slice(0, MAX_MESSAGE) }) });
 }
 
-/** Ends whatever is under way. */
+/** Ends every step that is under way. */
 export function endAll(status: RemedyOperationJobStatus, at: string, outcome: Outcome, message: string): RemedyOperationJobStatus {
   return (status.steps ?? []).reduce((all, { name }) => end(all, name, at, outcome, message), status);
 }
 
-/** Whether two texts say the same with other numbers in it: how old a heartbeat is, or how many pods are left, is no news. */
+/** Whether two texts differ in their numbers only: how old a heartbeat is, or how many pods are left, is not reported again. */
 export function sameButNumbers(a: string, b: string): boolean {
   return a === b || a.replaceAll(/\d+/g, '0') === b.replaceAll(/\d+/g, '0');
 }

@@ -39,7 +39,7 @@ export async function createJob(client: Client, machine: Machine, { name, spec }
   }
 }
 
-/** What the remedy controller says on a Machine. */
+/** What the remedy controller reports on a Machine. */
 export interface MachineReport {
   observations: readonly Observation[];
   /** Whether they differ from what is there. */
@@ -48,7 +48,7 @@ export interface MachineReport {
 }
 
 /**
- * Applies what differs; without a request when nothing does. The UID makes an apply for a machine that is gone fail, rather than tell its
+ * Applies what differs; without a request when nothing does. The UID makes an apply for a machine that is gone fail, rather than report on its
  * successor what is not true of it.
  */
 export async function reportMachine(

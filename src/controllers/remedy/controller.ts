@@ -13,7 +13,7 @@ import type { RuleOutcome } from '../../rules/pass.ts';
 import { mergeDiff } from '../../kube/merge-patch.ts';
 import { createJob, listJobs, reportMachine } from './act.ts';
 import { decide, type Decision, type MachineView } from './decide.ts';
-import { observe, remember, scopesOf, wakeAtMs, type Look, type Memory } from './observe.ts';
+import { observe, remember, scopesOf, wakeAtMs, type Observed, type Memory } from './observe.ts';
 import { createDependents } from './dependents.ts';
 import { eventOfRule, ruleStatus } from './report.ts';
 import type { RemedyCache } from './remedy-cache.ts';
@@ -28,11 +28,11 @@ export interface RemedyControllerOptions {
   recorder: Recorder;
   /** Of this term of leadership. */
   signal: AbortSignal;
-  /** Told of each look at a machine that evaluated rules, with how many. */
+  /** Called for each observation of a machine that evaluated rules, with how many. */
   onEvaluated?: (machine: string, rules: number) => void;
 }
 
-/** A server that cannot be heard is asked again about this often. */
+/** How often a machine is reconciled again while the stores are stale. */
 const STALE_RETRY_MS = 5000;
 /** Jobs of a rule are counted at most this often. */
 const COUNT_MS = 1000;
@@ -54,7 +54,7 @@ interface RemedyDeps {
 
 /**
  * Finds out which repair rules match which machines, and makes jobs of what has matched for long enough. Two loops: one a machine, which
- * evaluates only the rules that read what changed; one a rule, which says whether it runs and what it did.
+ * evaluates only the rules that read what changed; one a rule, which reports whether it runs and what it did.
  * Writes no job's status, and no node. Resolves when the signal has ended both.
  */
 export async function runRemedyController(options: RemedyControllerOptions): Promise<void> {
@@ -106,16 +106,16 @@ async function reconcileMachine(deps: RemedyDeps, key: string, run: ReconcileCon
   const { remedyCache, memories, dependents } = deps;
   const machine = remedyCache.stores.machines.get(parseKey(key));
   const memory = memories.get(key);
-  // Whatever fails, all is looked at again.
+  // After a failure everything is evaluated again.
   memories.delete(key);
   if (machine === undefined || machine.metadata.deletionTimestamp !== undefined || machine.spec.paused === true) {
     dependents.set(key, []);
     return undefined;
   }
   if (remedyCache.isStale()) return { requeueAfterMs: STALE_RETRY_MS };
-  const look = await observe(remedyCache, machine, memory?.snapshot.machine.metadata.uid === machine.metadata.uid ? memory : undefined);
-  const waits = look.pass === undefined ? new Map<string, number>() : await act(deps, look, look.pass, run);
-  const kept = remember(memory, look, waits);
+  const observed = await observe(remedyCache, machine, memory?.snapshot.machine.metadata.uid === machine.metadata.uid ? memory : undefined);
+  const waits = observed.pass === undefined ? new Map<string, number>() : await act(deps, observed, observed.pass, run);
+  const kept = remember(memory, observed, waits);
   memories.set(key, kept);
   const groups = remedyCache.groupsOf(machine.metadata.uid);
   dependents.set(
@@ -126,15 +126,20 @@ async function reconcileMachine(deps: RemedyDeps, key: string, run: ReconcileCon
   return atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - remedyCache.now()) };
 }
 
-async function act(deps: RemedyDeps, look: Look, pass: NonNullable<Look['pass']>, run: ReconcileContext): Promise<Decision['waits']> {
+async function act(
+  deps: RemedyDeps,
+  observed: Observed,
+  pass: NonNullable<Observed['pass']>,
+  run: ReconcileContext,
+): Promise<Decision['waits']> {
   const { remedyCache } = deps;
   const { signal } = run;
-  const { machine } = look;
+  const { machine } = observed;
   deps.onEvaluated?.(keyOf(machine.metadata), pass.outcomes.length);
   const view: MachineView = {
-    nowMs: look.snapshot.atMs,
+    nowMs: observed.snapshot.atMs,
     machine,
-    jobs: look.jobs,
+    jobs: observed.jobs,
     jobsOfSet: remedyCache.jobsOfSet(machine),
     outcomes: pass.outcomes,
   };
@@ -142,7 +147,7 @@ async function act(deps: RemedyDeps, look: Look, pass: NonNullable<Look['pass']>
   // What is about to be made may be there already, unseen: another leader's, or ours of before a crash.
   if (decision.create.length > 0) decision = decide({ ...view, jobs: await listJobs(run.client, machine, signal) });
   remedyCache.supersede(machine.metadata.uid, decision.superseded);
-  wakeJobsOf(remedyCache, look, pass.outcomes);
+  wakeJobsOf(remedyCache, observed, pass.outcomes);
   const make = async (isShadow: boolean): Promise<void> => {
     for (const job of decision.create) {
       if ((job.spec.mode === 'Shadow') !== isShadow) continue;
@@ -155,16 +160,16 @@ async function act(deps: RemedyDeps, look: Look, pass: NonNullable<Look['pass']>
     const { observations, changed } = pass;
     await reportMachine(run.client, machine, { observations, changed, repairNeeded: decision.repairNeeded }, remedyCache.now(), signal);
   } catch (error) {
-    // Gone, or another machine has the name: the store will say so.
+    // Gone, or another machine has the name: the store will show it.
     if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
   }
-  // After the observations: in Shadow only they tell that this match has been told of.
+  // After the observations: in Shadow only they record that this match has been reported.
   await make(true);
   return decision.waits;
 }
 
-/** Time and peers are events only here: whoever waits for permission must hear that its rule does not match any more. */
-function wakeJobsOf(remedyCache: RemedyCache, { jobs }: Look, outcomes: readonly RuleOutcome[]): void {
+/** Time and peers are events only here. A job that waits for permission is woken when its rule does not match any more. */
+function wakeJobsOf(remedyCache: RemedyCache, { jobs }: Observed, outcomes: readonly RuleOutcome[]): void {
   const over = new Set(outcomes.filter((outcome) => outcome.truth === 'False').map((outcome) => outcome.rule.name));
   for (const job of jobs) if (over.has(job.spec.rule) && !isFinished(job)) remedyCache.wakeJob(job);
 }
@@ -182,8 +187,8 @@ async function reconcileRule(
   if (!isNew && lastMs !== undefined && clock.monotonic() < lastMs + COUNT_MS)
     return { requeueAfterMs: lastMs + COUNT_MS - clock.monotonic() };
   counted.set(name, clock.monotonic());
-  const mistakes = remedyCache.rulebook().mistakes.get(name) ?? [];
-  const status = ruleStatus({ nowMs: remedyCache.now(), rule, mistakes, jobs: stores.jobs.byIndex(BY_RULE, name) });
+  const errors = remedyCache.rulebook().errors.get(name) ?? [];
+  const status = ruleStatus({ nowMs: remedyCache.now(), rule, errors, jobs: stores.jobs.byIndex(BY_RULE, name) });
   const diff = mergeDiff(rule.status, status);
   if (diff === undefined) return undefined;
   const { resourceVersion } = rule.metadata;

@@ -14,7 +14,7 @@ import { nextJobName } from './names.ts';
 const NOW = Date.parse('2026-01-01T01:00:00Z');
 const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
 
-/** A rule that matches and is due, unless told otherwise. */
+/** A rule that matches and is due, unless `more` differs. */
 function outcome(name: string, spec: Partial<NodeRemedierSpec> = {}, rest: Partial<RuleOutcome> = {}): RuleOutcome {
   const compiled = compileRule(rule(name, { when: { all: [bad('KernelDeadlock')] }, ...spec }));
   return {
@@ -60,7 +60,7 @@ function job(
   return made;
 }
 
-function look(outcomes: RuleOutcome[], jobs: MachineView['jobs'] = [], repairRules?: string[]) {
+function decided(outcomes: RuleOutcome[], jobs: MachineView['jobs'] = [], repairRules?: string[]) {
   const machine: Stored<Machine> = {
     apiVersion: API_VERSION,
     kind: 'Machine',
@@ -84,42 +84,42 @@ const strong = { ladder: [{ action: 'Replace' as const }, { action: 'Human' as c
 
 describe('jobs that are made', () => {
   it('none of what does not match for long enough', () =>
-    expect(look([outcome('hung', {}, { due: false, waits: 'Time' })]).made).toEqual([]));
+    expect(decided([outcome('hung', {}, { due: false, waits: 'Time' })]).made).toEqual([]));
   it('one, of the rule that comes first', () =>
-    expect(look([outcome('hung'), outcome('urgent', { priority: 9 })]).made).toEqual(['urgent Reboot Enforce']));
+    expect(decided([outcome('hung'), outcome('urgent', { priority: 9 })]).made).toEqual(['urgent Reboot Enforce']));
   it('of equal priority the stronger action', () =>
-    expect(look([outcome('hung'), outcome('other', strong)]).made).toEqual(['other Replace Enforce']));
+    expect(decided([outcome('hung'), outcome('other', strong)]).made).toEqual(['other Replace Enforce']));
   it('none while another rule has the machine', () => {
-    expect(look([outcome('hung')], [job('other', { phase: 'Running', orderedAt: iso(-1) })]).made).toEqual([]);
-    expect(look([outcome('hung')], [job('other', { phase: 'Pending' })]).made).toEqual([]);
+    expect(decided([outcome('hung')], [job('other', { phase: 'Running', orderedAt: iso(-1) })]).made).toEqual([]);
+    expect(decided([outcome('hung')], [job('other', { phase: 'Pending' })]).made).toEqual([]);
   });
   it('but a question to a human takes no machine', () => {
     const asked = job('other', { phase: 'NeedsHuman' }, { action: 'Human' });
-    expect(look([outcome('hung')], [asked]).made).toEqual(['hung Reboot Enforce']);
-    expect(look([outcome('hung')], [job('hung', failed), job('other', { phase: 'Running', orderedAt: iso(-1) })]).made).toEqual([
+    expect(decided([outcome('hung')], [asked]).made).toEqual(['hung Reboot Enforce']);
+    expect(decided([outcome('hung')], [job('hung', failed), job('other', { phase: 'Running', orderedAt: iso(-1) })]).made).toEqual([
       'hung Human Enforce',
     ]);
   });
-  it('nor does what is only told in Shadow', () =>
-    expect(look([outcome('hung', { mode: 'Shadow' }), outcome('other')]).made).toEqual(['other Reboot Enforce', 'hung Reboot Shadow']));
+  it('nor does what is only reported in Shadow', () =>
+    expect(decided([outcome('hung', { mode: 'Shadow' }), outcome('other')]).made).toEqual(['other Reboot Enforce', 'hung Reboot Shadow']));
   it('waits for the cool-down of the last one', () => {
     const cooling = outcome('hung', { ladder: [{ action: 'Reboot', attempts: 2, cooldownSeconds: 60 }, { action: 'Human' }] });
-    const { made, waits } = look([cooling], [job('hung', failed)]);
+    const { made, waits } = decided([cooling], [job('hung', failed)]);
     expect(made).toEqual([]);
     expect(waits.get('hung')).toBe(NOW + 40_000);
   });
-  it('say what they are for: the rung, the priority and since when it matches', () => {
-    const [made] = look([outcome('hung', { priority: 3 })]).create;
+  it('record what they are for: the rung, the priority and since when it matches', () => {
+    const [made] = decided([outcome('hung', { priority: 3 })]).create;
     expect(made?.spec).toMatchObject({ rung: 0, attempt: 1, priority: 3, matchedSince: iso(-60), machine: { name: 'a', uid: 'm' } });
-    expect(look([outcome('hung', {}, { sinceMs: undefined })]).create[0]?.spec.matchedSince).toBe(iso(0));
-    expect(look([outcome('hung')]).create[0]?.spec.priority).toBe(0);
+    expect(decided([outcome('hung', {}, { sinceMs: undefined })]).create[0]?.spec.matchedSince).toBe(iso(0));
+    expect(decided([outcome('hung')]).create[0]?.spec.priority).toBe(0);
   });
-  it('have the same name for whoever knows the same jobs, and the next another', () => {
-    const first = look([outcome('hung')]).create[0]?.name ?? '';
-    expect(look([outcome('hung')]).create[0]?.name).toBe(first);
+  it('have the same name for every leader that knows the same jobs, and the next another', () => {
+    const first = decided([outcome('hung')]).create[0]?.name ?? '';
+    expect(decided([outcome('hung')]).create[0]?.name).toBe(first);
     expect(first).toMatch(/^hung-[0-9a-f]{10}$/);
     const cancelled = job('hung', { phase: 'Cancelled', finishedAt: iso(-5) }, { name: first });
-    const second = look([outcome('hung')], [cancelled]).create[0]?.name ?? '';
+    const second = decided([outcome('hung')], [cancelled]).create[0]?.name ?? '';
     expect(second).not.toBe(first);
     expect(nextJobName('hung', 'm', ['b', 'a'])).toBe(nextJobName('hung', 'm', ['a', 'b']));
     expect(nextJobName('hung', 'other machine', [])).not.toBe(first);
@@ -129,34 +129,34 @@ describe('jobs that are made', () => {
 describe('a job under way', () => {
   it('gives way to a higher priority before its order', () => {
     const pending = job('hung', { phase: 'Pending' });
-    expect(look([outcome('hung'), outcome('urgent', { priority: 9 })], [pending]).superseded).toMatchObject({
+    expect(decided([outcome('hung'), outcome('urgent', { priority: 9 })], [pending]).superseded).toMatchObject({
       job: { metadata: { name: 'hung-1' } },
     });
-    expect(look([outcome('hung'), outcome('other', strong)], [pending]).superseded?.why).toContain('Replace of NodeRemedier other');
+    expect(decided([outcome('hung'), outcome('other', strong)], [pending]).superseded?.why).toContain('Replace of NodeRemedier other');
   });
   it('and not after it', () => {
     const running = job('hung', { phase: 'Running', orderedAt: iso(-1) });
-    expect(look([outcome('hung'), outcome('urgent', { priority: 9 })], [running]).superseded).toBeUndefined();
+    expect(decided([outcome('hung'), outcome('urgent', { priority: 9 })], [running]).superseded).toBeUndefined();
   });
   it('nor to its equal, or to a human', () => {
     const pending = job('hung', { phase: 'Pending' });
-    expect(look([outcome('hung'), outcome('again')], [pending]).superseded).toBeUndefined();
-    expect(look([outcome('urgent', { priority: 9 })], [pending, job('urgent', failed)]).superseded).toBeUndefined();
+    expect(decided([outcome('hung'), outcome('again')], [pending]).superseded).toBeUndefined();
+    expect(decided([outcome('urgent', { priority: 9 })], [pending, job('urgent', failed)]).superseded).toBeUndefined();
   });
   it('of two that two leaders made, the lesser gives way, never one that has its order', () => {
     const [hung, urgent] = [job('hung', { phase: 'Pending' }), job('urgent', { phase: 'Pending' }, { priority: 9 })];
-    expect(look([], [hung, urgent]).superseded?.job).toBe(hung);
+    expect(decided([], [hung, urgent]).superseded?.job).toBe(hung);
     const running = job('hung', { phase: 'Running', orderedAt: iso(-1) });
-    expect(look([], [running, urgent]).superseded?.job).toBe(urgent);
-    expect(look([], [urgent, running]).superseded?.job).toBe(urgent);
-    expect(look([], [running, { ...urgent, spec: { ...urgent.spec, action: 'Human' } }]).superseded).toBeUndefined();
-    expect(look([], [running, { ...urgent, spec: { ...urgent.spec, mode: 'Shadow' } }]).superseded).toBeUndefined();
-    expect(look([], [running, { ...urgent, status: { phase: 'Failed' } }]).superseded).toBeUndefined();
-    expect(look([], [running, { ...urgent, status: { phase: 'Running', orderedAt: iso(-1) } }]).superseded).toBeUndefined();
+    expect(decided([], [running, urgent]).superseded?.job).toBe(urgent);
+    expect(decided([], [urgent, running]).superseded?.job).toBe(urgent);
+    expect(decided([], [running, { ...urgent, spec: { ...urgent.spec, action: 'Human' } }]).superseded).toBeUndefined();
+    expect(decided([], [running, { ...urgent, spec: { ...urgent.spec, mode: 'Shadow' } }]).superseded).toBeUndefined();
+    expect(decided([], [running, { ...urgent, status: { phase: 'Failed' } }]).superseded).toBeUndefined();
+    expect(decided([], [running, { ...urgent, status: { phase: 'Running', orderedAt: iso(-1) } }]).superseded).toBeUndefined();
   });
   it('of two that are alike every leader lets the same one give way, however they are listed', () => {
     const alike = ['b', 'a', 'c'].map((name) => job('hung', { phase: 'Pending' }, { name }));
-    for (const listed of [alike, alike.toReversed()]) expect(look([], listed).superseded?.job.metadata.name).toBe('b');
+    for (const listed of [alike, alike.toReversed()]) expect(decided([], listed).superseded?.job.metadata.name).toBe('b');
   });
 });
 
@@ -166,36 +166,44 @@ describe('RepairNeeded', () => {
   const well = outcome('hung', {}, { due: false, truth: 'False' });
   const named = ['hung'];
   it.each([
-    ['is absent where nothing ever was due', look([matching]), undefined],
+    ['is absent where nothing ever was due', decided([matching]), undefined],
     [
       'is True while a rule is due',
-      look([outcome('hung'), outcome('b')]),
+      decided([outcome('hung'), outcome('b')]),
       { condition: { status: 'True', reason: 'RulesMatch' }, rules: ['b', 'hung'] },
     ],
     [
-      'says how many want it in words',
-      look([outcome('hung')]),
+      'reports how many want it in words',
+      decided([outcome('hung')]),
       { condition: { message: 'rule hung wants this machine repaired' }, rules: ['hung'] },
     ],
     [
       'names all of them, sorted',
-      look([outcome('hung'), outcome('b')]),
+      decided([outcome('hung'), outcome('b')]),
       { condition: { message: 'rules b, hung want this machine repaired' } },
     ],
-    ['is never made by a rule in Shadow', look([outcome('hung', { mode: 'Shadow' })]), undefined],
+    ['is never made by a rule in Shadow', decided([outcome('hung', { mode: 'Shadow' })]), undefined],
     [
       'is True while a rule that acted still matches',
-      look([matching], [job('hung', failed)]),
+      decided([matching], [job('hung', failed)]),
       { condition: { status: 'True', reason: 'RulesMatch' }, rules: ['hung'] },
     ],
-    ['stays True while nobody knows', look([unknown], [], named), { condition: { status: 'True', reason: 'RulesMatch' }, rules: ['hung'] }],
+    [
+      'stays True while it is unknown',
+      decided([unknown], [], named),
+      { condition: { status: 'True', reason: 'RulesMatch' }, rules: ['hung'] },
+    ],
     [
       'stays True while an operation makes it wait',
-      look([matching], [], named),
+      decided([matching], [], named),
       { condition: { status: 'True', reason: 'RulesMatch' }, rules: ['hung'] },
     ],
-    ['is False once it is known not to match', look([well], [job('hung', failed)], named), { condition: { status: 'False' }, rules: [] }],
-    ['is not made True by what acted and is not known', look([unknown], [job('hung', failed)]), undefined],
+    [
+      'is False once it is known not to match',
+      decided([well], [job('hung', failed)], named),
+      { condition: { status: 'False' }, rules: [] },
+    ],
+    ['is not made True by what acted and is not known', decided([unknown], [job('hung', failed)]), undefined],
   ])('%s', (_name, { repairNeeded }, expected) => {
     if (expected === undefined) expect(repairNeeded).toBeUndefined();
     else expect(repairNeeded).toMatchObject(expected);

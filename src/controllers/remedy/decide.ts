@@ -1,4 +1,4 @@
-/** What follows from one look at one machine. Pure: the outcomes of its rules and its jobs in, what is to be made and said out. */
+/** What follows from one observation of one machine. Pure: the outcomes of its rules and its jobs in, what is to be made and reported out. */
 import type { Machine } from '../../api/machine.ts';
 import { MACHINE_CONDITIONS } from '../../api/names.ts';
 import { isFinished, type RemedyOperationJob, type RemedyOperationJobSpec } from '../../api/remedy-operation-job.ts';
@@ -31,7 +31,7 @@ export interface Decision {
   create: NewJob[];
   /** The job under way that a stronger one shall take the place of. */
   superseded: { job: Stored<RemedyOperationJob>; why: string } | undefined;
-  /** undefined: nothing was ever to be said of this machine. `rules`: those that want it, by name, sorted. */
+  /** undefined: there never was anything to report on this machine. `rules`: those that want it, by name, sorted. */
   repairNeeded: RepairNeeded | undefined;
   /** When a rule that has to wait for its ladder may go on, by its name, ms. */
   waits: ReadonlyMap<string, number>;
@@ -79,7 +79,7 @@ export function decide(view: MachineView): Decision {
     candidates.push({ outcome, step, replacements, contender: { rule: name, priority: rule.spec.priority ?? 0, action } });
   }
   candidates.sort((a, b) => compareContenders(a.contender, b.contender));
-  // What is only told, and who is only asked, takes no machine.
+  // A report in Shadow and a question to a person take no machine.
   const free = candidates.filter(({ outcome, step }) => !isEnforced(outcome) || step.step === 'AskHuman');
   const [best] = candidates.filter((each) => !free.includes(each));
   const open = openJobs(jobs);
@@ -107,7 +107,7 @@ const contenderOf = ({ spec }: RemedyOperationJob): Contender => ({ rule: spec.r
 
 function supersededOf(best: Candidate | undefined, open: readonly Stored<RemedyOperationJob>[]): Decision['superseded'] {
   const [first, second] = open;
-  // Two leaders, each of which had another rule in mind: the lesser of the two gives way.
+  // Two leaders, each of which had another rule in mind: the lesser of the two is superseded.
   if (first !== undefined && second !== undefined && !isOrdered(second))
     return { job: second, why: `superseded by ${first.spec.action} of ${first.metadata.name}, which comes first on this machine` };
   if (first === undefined || best === undefined || !supersedes(best.contender, { ...contenderOf(first), ordered: isOrdered(first) }))
@@ -128,7 +128,7 @@ function newJob({ outcome, step, replacements }: Candidate, { machine, jobs, now
 
 /**
  * True while an enforced rule is due, or acted here and still matches. A rule that was named stays so until it is known not to match: a
- * node of which nothing is heard is not healed.
+ * node that sends no reports is not healed.
  */
 function repairNeeded({ machine, jobs, outcomes }: MachineView): RepairNeeded | undefined {
   const before = new Set(named(machine));

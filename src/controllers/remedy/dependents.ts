@@ -1,6 +1,6 @@
-/** Who is to look again when the counts of a group move. */
+/** Which keys are reconciled when the counts of a group change. */
 export interface Dependents {
-  /** All groups that this key looks at now. */
+  /** All groups that this key reads now. */
   set(key: string, groups: readonly string[]): void;
   of(groups: ReadonlySet<string>): Set<string>;
 }
@@ -13,7 +13,7 @@ export function createDependents(): Dependents {
       for (const group of byKey.get(key) ?? []) {
         const keys = byGroup.get(group);
         keys?.delete(key);
-        // Versions come and go for years: a group that nobody looks at leaves nothing behind.
+        // Versions come and go for years: a group that no key reads leaves nothing behind.
         if (keys?.size === 0) byGroup.delete(group);
       }
       if (groups.length === 0) byKey.delete(key);

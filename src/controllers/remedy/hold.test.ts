@@ -59,10 +59,14 @@ describe('F2: a reservation holds the clocks of a machine', () => {
       { reservation: reservation('Repair'), jobs: [job({ phase: 'Granted' })] },
       false,
     ],
-    ['of a job that runs, though nothing says since when', { reservation: reservation('Repair'), jobs: [job({ phase: 'Running' })] }, true],
+    [
+      'of a job that runs, though nothing records since when',
+      { reservation: reservation('Repair'), jobs: [job({ phase: 'Running' })] },
+      true,
+    ],
     ['of a job that is being verified', { reservation: reservation('Repair'), jobs: [job({ phase: 'Verifying' })] }, true],
     [
-      'of a job that was ordered, whatever its phase says',
+      'of a job that was ordered, also in an earlier phase',
       { reservation: reservation('Repair'), jobs: [job({ orderedAt: iso(-1) })] },
       true,
     ],
@@ -125,7 +129,7 @@ describe('clocks begin again', () => {
     expect(of({ jobs, machine: machine({ lastDisruption: iso(-200) }), reservation: reservation('Repair') })).toBe(NOW - 5000);
   });
 
-  it('not by what an older object says later, and from the start where a machine is forgotten', () => {
+  it('not by what an older object shows later, and from the start where a machine is forgotten', () => {
     const holds = createHolds();
     holds.of('m', input({ reservation: reservation('Change', 'set') }), NOW);
     expect(holds.of('m', input({}), NOW + 7).releasedAtMs).toBe(NOW + 7);
@@ -136,7 +140,7 @@ describe('clocks begin again', () => {
     expect(holds.of('m', input({}), NOW + 100)).toEqual({ held: false, releasedAtMs: undefined });
   });
 
-  it('when a hold is seen to end, whatever objects say of it', () => {
+  it('when a hold is seen to end, whatever objects show of it', () => {
     const holds = createHolds();
     expect(holds.of('m', input({ reservation: reservation('Change', 'set') }), NOW)).toEqual({ held: true, releasedAtMs: undefined });
     expect(holds.of('m', input({}), NOW + 7)).toEqual({ held: false, releasedAtMs: NOW + 7 });

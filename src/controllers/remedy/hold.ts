@@ -1,4 +1,4 @@
-/** How the operations of a machine stand in the way of its rules' clocks (docs/protocols.md#f2). Pure, save for what it remembers of past looks. */
+/** How the operations of a machine stand in the way of its rules' clocks (docs/protocols.md#f2). Pure, save for what it remembers of past observations. */
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
@@ -29,7 +29,7 @@ export function isHeld({ machine, reservation, jobs }: HoldInput): boolean {
   return isOrdered(job) || (order?.id === reservation.id && order.kind !== 'Cancelled');
 }
 
-/** When the last disruption that is over ended, as objects tell it; a disruption under way has not. */
+/** When the last disruption that is over ended, as objects record it; a disruption under way has not. */
 export function releasedAt({ machine, reservation, jobs }: HoldInput): string | undefined {
   const lastDisruption = machine.status?.lastDisruption;
   const ends = jobs.flatMap(({ status }) => (status?.operationID === undefined ? [] : (status.finishedAt ?? [])));
@@ -39,8 +39,8 @@ export function releasedAt({ machine, reservation, jobs }: HoldInput): string | 
 
 interface Past {
   held: boolean;
-  /** What `releasedAt` said, and what was made of it. */
-  said: string | undefined;
+  /** What `releasedAt` gave, and what was made of it. */
+  recorded: string | undefined;
   releasedAtMs: number | undefined;
 }
 
@@ -55,12 +55,13 @@ export function createHolds(): Holds {
     of(machineUID, input, nowMs) {
       const past = pasts.get(machineUID);
       const held = isHeld(input);
-      const said = releasedAt(input);
+      const recorded = releasedAt(input);
       let releasedAtMs = past?.releasedAtMs;
       // A clock that was ahead when it wrote this must not stop ours until we have caught up.
-      if (said !== undefined && said !== past?.said) releasedAtMs = Math.max(releasedAtMs ?? 0, Math.min(Date.parse(said), nowMs));
+      if (recorded !== undefined && recorded !== past?.recorded)
+        releasedAtMs = Math.max(releasedAtMs ?? 0, Math.min(Date.parse(recorded), nowMs));
       if (past?.held === true && !held) releasedAtMs = nowMs;
-      if (held || releasedAtMs !== undefined) pasts.set(machineUID, { held, said, releasedAtMs });
+      if (held || releasedAtMs !== undefined) pasts.set(machineUID, { held, recorded, releasedAtMs });
       return { held, releasedAtMs };
     },
     forget: (machineUID) => void pasts.delete(machineUID),

@@ -21,13 +21,13 @@ const well = { KernelDeadlock: 'False' };
 const startLate = () => cell.start({ through: (transport) => late.through(transport) });
 
 async function verifying() {
-  await cell.says('a', ill);
+  await cell.detect('a', ill);
   await cell.pass(40);
   await cell.reserve(await cell.job('Pending'));
   await cell.order(await cell.job('Granted'));
   await cell.boot('a', 'boot-2');
   await cell.report(await cell.job('Running'), 'Succeeded');
-  await cell.says('a', well);
+  await cell.detect('a', well);
   return await cell.job('Verifying');
 }
 
@@ -45,22 +45,22 @@ it('that list at one moment, before either creates, make one job: the server ref
       return transport(request);
     };
   const leaders = [await cell.start({ through: meet }), await cell.start({ through: meet })];
-  await cell.says('a', ill);
+  await cell.detect('a', ill);
   await cell.pass(60);
   expect(waiting.length).toBe(2);
   expect(await cell.phases()).toEqual(['Reboot Pending']);
-  const said = leaders.flatMap(({ log }) => log.lines.filter(({ fields }) => 'made' in fields).map(({ fields }) => fields['made']));
-  expect(said.map(String).toSorted()).toEqual(['false', 'true']);
+  const made = leaders.flatMap(({ log }) => log.lines.filter(({ fields }) => 'made' in fields).map(({ fields }) => fields['made']));
+  expect(made.map(String).toSorted()).toEqual(['false', 'true']);
 });
 
 it('one that has not seen that a job ended does not make it again', async () => {
   await cell.start();
   await startLate();
-  await cell.says('a', ill);
+  await cell.detect('a', ill);
   late.stalled = true;
   await cell.pass(40);
   const asked = await cell.job('Pending');
-  await cell.says('a', well);
+  await cell.detect('a', well);
   expect((await cell.job('Cancelled')).metadata.uid).toBe(asked.metadata.uid);
   late.stalled = false;
   await cell.pass(60);
@@ -72,7 +72,7 @@ it('a relapse that a watch has not shown yet is no success', async () => {
   await verifying();
   await cell.pass(290);
   late.stalled = true;
-  await cell.says('a', ill);
+  await cell.detect('a', ill);
   await cell.pass(40);
   await cell.job('Verifying');
   late.stalled = false;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { wakeAtMs, type Memory } from './observe.ts';
 
-test('the next look is at the earliest of all that time alone can change, and there is none where that is nothing', () => {
+test('the next observation is at the earliest of all that time alone can change, and there is none where that is nothing', () => {
   const at = (staleAtMs: number | undefined, ...next: (number | undefined)[]): number | undefined =>
     wakeAtMs({
       snapshot: { staleAtMs } as Memory['snapshot'],

@@ -1,4 +1,4 @@
-/** One look at one machine: which of its rules a change concerns, and what they say now. */
+/** One observation of one machine: which of its rules a change concerns, and their outcomes now. */
 import type { Machine, Observation } from '../../api/machine.ts';
 import type { PeerScope } from '../../api/facts.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
@@ -9,23 +9,23 @@ import { changes, type Snapshot } from '../../rules/snapshot.ts';
 import { acted, named } from './decide.ts';
 import type { RemedyCache } from './remedy-cache.ts';
 
-/** What is kept of a rule on a machine between two looks; nothing of one that does not match and waits for nothing. */
+/** What is kept of a rule on a machine between two observations; nothing of one that does not match and waits for nothing. */
 interface Seen {
   matches: boolean;
   nextAtMs: number | undefined;
   peers: readonly PeerScope[];
 }
 
-/** What is kept of a machine between two looks. Without it everything is looked at. */
+/** What is kept of a machine between two observations. Without it everything is evaluated. */
 export interface Memory {
   index: RuleIndex;
   snapshot: Snapshot;
   rules: ReadonlyMap<string, Seen>;
-  /** Of its jobs: a job that moves on calls for a look at what waits for it. */
+  /** Of its jobs: when a job moves on, what waits for it is evaluated. */
   jobs: string;
 }
 
-export interface Look {
+export interface Observed {
   machine: Stored<Machine>;
   snapshot: Snapshot;
   index: RuleIndex;
@@ -41,7 +41,7 @@ function versionsOf(jobs: readonly Stored<RemedyOperationJob>[]): string {
     .join(' ');
 }
 
-export async function observe(remedyCache: RemedyCache, machine: Stored<Machine>, memory: Memory | undefined): Promise<Look> {
+export async function observe(remedyCache: RemedyCache, machine: Stored<Machine>, memory: Memory | undefined): Promise<Observed> {
   const { index } = remedyCache.rulebook();
   const { uid } = machine.metadata;
   const snapshot = remedyCache.snapshot(machine);
@@ -55,7 +55,7 @@ export async function observe(remedyCache: RemedyCache, machine: Stored<Machine>
       ? index.rules.size === 0 && observations.length === 0 && named(machine).length === 0
       : names.size === 0 && before.jobs === versionsOf(jobs);
   if (idle) return { machine, snapshot, index, jobs, pass: undefined };
-  // Whoever competes for the machine is judged together.
+  // All rules that compete for the machine are judged together.
   for (const [name, { matches }] of before?.rules ?? []) if (matches) names.add(name);
   for (const name of [...named(machine), ...acted(jobs)]) names.add(name);
   const pass = await runPass({ index, names: [...names], snapshot, observations });
@@ -63,8 +63,12 @@ export async function observe(remedyCache: RemedyCache, machine: Stored<Machine>
   return { machine, snapshot, index, jobs, pass: snapshot.hold.held ? { ...pass, observations, changed: false } : pass };
 }
 
-/** What to keep after a look. `waits`: when the ladder of a rule may go on. */
-export function remember(memory: Memory | undefined, { snapshot, index, jobs, pass }: Look, waits: ReadonlyMap<string, number>): Memory {
+/** What to keep after an observation. `waits`: when the ladder of a rule may go on. */
+export function remember(
+  memory: Memory | undefined,
+  { snapshot, index, jobs, pass }: Observed,
+  waits: ReadonlyMap<string, number>,
+): Memory {
   const rules = new Map(memory?.index === index ? memory.rules : []);
   for (const outcome of pass?.outcomes ?? []) {
     const { name } = outcome.rule;
@@ -76,13 +80,13 @@ export function remember(memory: Memory | undefined, { snapshot, index, jobs, pa
   return { index, snapshot, rules, jobs: versionsOf(jobs) };
 }
 
-/** When to look again though nothing has changed, ms. */
+/** When to observe again though nothing has changed, ms. */
 export function wakeAtMs({ snapshot, rules }: Memory): number | undefined {
   const times = [snapshot.staleAtMs, ...[...rules.values()].map((each) => each.nextAtMs)].filter((each) => each !== undefined);
   return times.length === 0 ? undefined : Math.min(...times);
 }
 
-/** Scopes whose counts could change what a rule says of this machine. */
+/** Scopes whose counts could change the outcome of a rule on this machine. */
 export function scopesOf({ rules }: Memory): Set<PeerScope> {
   return new Set([...rules.values()].flatMap((each) => each.peers));
 }

@@ -17,15 +17,15 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-/** What is seen of a server that tells nothing of `silent` after its first list. */
-async function seen(silent?: string, before: (api: ReturnType<typeof fakeApiServer>) => void = () => undefined) {
+/** The cache of a server that sends nothing of `stale` after its first list. */
+async function seen(stale?: string, before: (api: ReturnType<typeof fakeApiServer>) => void = () => undefined) {
   const api = fakeApiServer();
   before(api);
   const clock = fakeClock();
   const ended = new AbortController();
-  let isSilent = false;
+  let isCut = false;
   api.intercept(({ path, query, signal }) => {
-    if (silent === undefined || !path.endsWith(`/${silent}`) || (!isSilent && query?.['watch'] === undefined)) return undefined;
+    if (stale === undefined || !path.endsWith(`/${stale}`) || (!isCut && query?.['watch'] === undefined)) return undefined;
     return new Promise<ApiResponse>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason), { once: true }));
   });
   const ports = { client: createClient(api.transport), clock, random: seededRandom(1), log: recordingLog(), signal: ended.signal };
@@ -33,7 +33,7 @@ async function seen(silent?: string, before: (api: ReturnType<typeof fakeApiServ
   const opening = openRemedyCache({ ...ports, cache });
   await clock.advance(1000);
   const remedyCache = await opening;
-  isSilent = true;
+  isCut = true;
   ends.push(() => (remedyCache.stop(), ended.abort(new Error('over')), cache.done()));
   const isStale = (): boolean => remedyCache.isStale();
   return {
@@ -41,7 +41,7 @@ async function seen(silent?: string, before: (api: ReturnType<typeof fakeApiServ
     remedyCache,
     clock,
     isStale,
-    /** Time passes in which those that are watched are heard of. */
+    /** Time passes in which the server sends bookmarks of all other kinds. */
     pass: async (seconds: number): Promise<void> => {
       for (let left = seconds; left > 0; left -= 10) {
         await clock.advance(10_000);
@@ -52,9 +52,9 @@ async function seen(silent?: string, before: (api: ReturnType<typeof fakeApiServ
   };
 }
 
-describe('invariant 7: a cell that is not heard of is not judged', () => {
+describe('invariant 7: a cell whose stores are stale is not judged', () => {
   test.each(['machines', 'nodes', 'leases', 'disruptionledgers', 'remedyoperationjobs'])(
-    'after 150 seconds of silence about %s, while all the others are heard',
+    'after 150 seconds without %s, while all the others are current',
     async (plural) => {
       const { isStale, pass } = await seen(plural);
       await pass(140);
@@ -64,14 +64,14 @@ describe('invariant 7: a cell that is not heard of is not judged', () => {
     },
   );
 
-  test('one that is heard of is, for ever', async () => {
+  test('one whose stores are current is, for ever', async () => {
     const { isStale, pass } = await seen();
     await pass(1000);
     expect(isStale()).toBe(false);
   });
 });
 
-test('machines that were there before are counted as soon as it is open, and nobody is told of that', async () => {
+test('machines that were there before are counted as soon as it is open, and no listener is notified of that', async () => {
   const names = ['a', 'b', 'c'];
   const { remedyCache, clock } = await seen(undefined, (api) => {
     for (const name of names) {
@@ -81,24 +81,24 @@ test('machines that were there before are counted as soon as it is open, and nob
       api.put(Machines, { apiVersion: 'kubenode.io/v1alpha1', kind: 'Machine', metadata, spec: {}, status: { nodeRef } });
     }
   });
-  const told: string[] = [];
-  remedyCache.onGroups((groups) => void told.push(...groups));
+  const changed: string[] = [];
+  remedyCache.onGroups((groups) => void changed.push(...groups));
   const [machine] = remedyCache.machinesOfNode('a');
   expect(machine && remedyCache.snapshot(machine).peers.cluster).toMatchObject({ total: 2, unhealthy: 2 });
   expect(machine && Object.keys(remedyCache.groupsOf(machine.metadata.uid)).toSorted()).toEqual(['cluster', 'pool']);
   await clock.advance(1000);
-  expect(told).toEqual([]);
+  expect(changed).toEqual([]);
 });
 
-test('reservations of the ledger: their machines are told of when they come, are others or go, and at no other write', async () => {
+test('reservations of the ledger: listeners get their machines when they come, are others or go, and at no other write', async () => {
   const { api, remedyCache, clock } = await seen();
   const uids = ['a', 'b'].map(
     (name) =>
       api.put(Machines, { apiVersion: 'kubenode.io/v1alpha1', kind: 'Machine', metadata: { name, namespace: 'web' }, spec: {} }).metadata
         .uid ?? '',
   );
-  const told = new Set<string>();
-  remedyCache.onMachine((key) => void told.add(key));
+  const changed = new Set<string>();
+  remedyCache.onMachine((key) => void changed.add(key));
   const since = '2026-01-01T00:00:00Z';
   const reservation = (id: string, machineUID = uids[0] ?? '') => ({
     id,
@@ -114,7 +114,7 @@ test('reservations of the ledger: their machines are told of when they come, are
   });
   const write = async (reservations: ReturnType<typeof reservation>[], name = LEDGER_NAME): Promise<string[]> => {
     await clock.advance(1000);
-    told.clear();
+    changed.clear();
     api.put(DisruptionLedgers, {
       apiVersion: 'kubenode.io/v1alpha1',
       kind: 'DisruptionLedger',
@@ -123,7 +123,7 @@ test('reservations of the ledger: their machines are told of when they come, are
       status: { reservations },
     });
     await clock.advance(1000);
-    return [...told].toSorted();
+    return [...changed].toSorted();
   };
   expect(await write([])).toEqual([]);
   expect(await write([reservation('one')])).toEqual(['web/a']);

@@ -1,8 +1,8 @@
 /**
- * What the two remedy controllers see of a cell: the stores, what is remembered of heartbeats and Leases, who is ill beside whom, and the
- * rules that run. Kept up to date event by event; nothing here is proportional to the number of machines, save where a rule changes.
+ * What the two remedy controllers see of a cell: the stores, the heartbeats and renewals that were observed, how many peers of a machine are unhealthy, and
+ * the rules that run. Kept up to date event by event; nothing here is proportional to the number of machines, save where a rule changes.
  *
- * All it knows is derived from objects and can be derived again by whoever starts next.
+ * All it knows is derived from objects. The next process derives it again.
  */
 import type { Node } from '../../api/builtin.ts';
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
@@ -53,18 +53,18 @@ export interface RemedyCache {
   snapshot(machine: Machine, live?: { node: Node | undefined }): Snapshot;
   /** Names of the groups a machine is in, by scope. */
   groupsOf(machineUID: string): ReturnType<PeerIndex['groupsOf']>;
-  /** Whether the server has not been heard for so long that what is seen must not be acted upon. */
+  /** Whether the stores are stale, so that no decision may be made from them. */
   isStale(): boolean;
-  /** Told of machines that came into or out of the cache otherwise than by an event of their Machine, Node or jobs. Returns the cancellation. */
+  /** Calls for machines whose state changed otherwise than by an event of their Machine, Node or jobs. Returns the cancellation. */
   onMachine(listener: (key: string) => void): () => void;
-  /** Told of peer groups whose counts moved. */
+  /** Calls for peer groups whose counts changed. */
   onGroups(listener: (groups: ReadonlySet<string>) => void): () => void;
   onRulebook(listener: (before: Rulebook, after: Rulebook) => void): () => void;
-  /** Why something better shall take the place of a job that has no order yet; derived again by whoever looks at the machine. */
+  /** Why something better shall take the place of a job that has no order yet; derived again each time the machine is reconciled. */
   supersededBy(jobUID: string): string | undefined;
-  /** Says so of one job of a machine (undefined: of none). Wakes it where that is news. */
+  /** Notes which job of a machine is superseded (undefined: none). Wakes the job where that is new. */
   supersede(machineUID: string, verdict: { job: Stored<RemedyOperationJob>; why: string } | undefined): void;
-  /** Calls for a look at a job of which something else than its objects has changed. */
+  /** Asks for the reconciliation of a job of which something else than its objects has changed. */
   wakeJob(job: Stored<RemedyOperationJob>): void;
   onJob(listener: (job: Stored<RemedyOperationJob>) => void): () => void;
   stop(): void;

@@ -31,9 +31,9 @@ function job(name: string, at: string, phase: string, rest: { mode?: 'Shadow' | 
   } as unknown as Stored<RemedyOperationJob>;
 }
 
-describe('what is said of a rule', () => {
+describe('the status of a rule', () => {
   test('one that is sound runs, and its jobs are counted from when it was written as it is', () => {
-    const first = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [], jobs: [] });
+    const first = ruleStatus({ nowMs: NOW, rule: rule(), errors: [], jobs: [] });
     expect(first).toMatchObject({
       observedGeneration: 2,
       counters: { since: iso(0), wouldBeJobs: 0, jobs: 0, succeeded: 0, failed: 0, needsHuman: 0 },
@@ -52,44 +52,44 @@ describe('what is said of a rule', () => {
       job('before', '2026-01-01T00:59:59Z', 'Succeeded'),
       job('of-another', iso(95), 'Succeeded', { ruleUID: 'another' }),
     ];
-    const later = ruleStatus({ nowMs: NOW + 100_000, rule: rule(first), mistakes: [], jobs });
+    const later = ruleStatus({ nowMs: NOW + 100_000, rule: rule(first), errors: [], jobs });
     expect(later.counters).toEqual({ since: iso(0), wouldBeJobs: 1, jobs: 4, succeeded: 1, failed: 1, needsHuman: 1 });
     expect(later.lastJob).toEqual({ name: 'asked', node: 'node-of-asked', at: iso(90) });
     expect(later.conditions?.slice(0, 1)).toEqual(first.conditions);
     // Written again: counted again.
-    const edited = ruleStatus({ nowMs: NOW + 85_000, rule: rule(later, 3), mistakes: [], jobs });
+    const edited = ruleStatus({ nowMs: NOW + 85_000, rule: rule(later, 3), errors: [], jobs });
     expect(edited.counters).toMatchObject({ since: iso(85), jobs: 1, needsHuman: 1 });
     // What is kept of jobs is over.
-    expect(ruleStatus({ nowMs: NOW, rule: rule(later), mistakes: [], jobs: [] }).lastJob).toEqual(later.lastJob);
-    expect(ruleStatus({ nowMs: NOW, rule: rule(undefined, 2, 'digest'), mistakes: [], jobs: [] }).acceptedDigest).toBe('digest');
+    expect(ruleStatus({ nowMs: NOW, rule: rule(later), errors: [], jobs: [] }).lastJob).toEqual(later.lastJob);
+    expect(ruleStatus({ nowMs: NOW, rule: rule(undefined, 2, 'digest'), errors: [], jobs: [] }).acceptedDigest).toBe('digest');
   });
 
-  test('one that is not sound says why, within bounds, and counts nothing', () => {
+  test('one that is not sound names why, within bounds, and counts nothing', () => {
     const one = [validationError('spec.when', 'is wrong', 'write another')];
-    expect(ruleStatus({ nowMs: NOW, rule: rule(), mistakes: one, jobs: [] })).toMatchObject({
+    expect(ruleStatus({ nowMs: NOW, rule: rule(), errors: one, jobs: [] })).toMatchObject({
       mistakes: [{ path: 'spec.when', message: 'is wrong', hint: 'write another' }],
       conditions: [{ status: 'False', reason: 'Refused', message: 'spec.when: is wrong; hint: write another' }],
     });
     const many = Array.from({ length: 40 }, (_, index) => validationError(`spec.${index}`, 'x'.repeat(100), 'write another'));
-    const refused = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: many, jobs: [] });
+    const refused = ruleStatus({ nowMs: NOW, rule: rule(), errors: many, jobs: [] });
     expect(refused.mistakes).toHaveLength(20);
     expect(refused.conditions?.[0]?.message).toHaveLength(1024);
     expect(refused.conditions?.[0]?.message.endsWith('…')).toBe(true);
     expect(refused).not.toHaveProperty('counters');
     // As long as it may be.
     const whole = validationError('p', 'y'.repeat(1024 - 'p: ; hint: m'.length), 'm');
-    const exact = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [whole], jobs: [] }).conditions?.[0]?.message;
+    const exact = ruleStatus({ nowMs: NOW, rule: rule(), errors: [whole], jobs: [] }).conditions?.[0]?.message;
     expect([exact?.length, exact?.endsWith('; hint: m')]).toEqual([1024, true]);
   });
 
-  test('says which nodes wait for a person, until none does', () => {
-    const says = (view: RuleStatus) => view.conditions?.find(({ type }) => type === 'NeedsHuman');
+  test('names which nodes wait for a person, until none does', () => {
+    const needsHuman = (view: RuleStatus) => view.conditions?.find(({ type }) => type === 'NeedsHuman');
     const asks = (name: string, rest = {}) => job(name, iso(-60), 'NeedsHuman', rest);
-    const before = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [], jobs: [job('a', iso(-60), 'Failed')] });
-    expect(says(before)).toBeUndefined();
+    const before = ruleStatus({ nowMs: NOW, rule: rule(), errors: [], jobs: [job('a', iso(-60), 'Failed')] });
+    expect(needsHuman(before)).toBeUndefined();
     const jobs = [asks('b'), asks('a'), asks('of-another', { ruleUID: 'another' }), job('c', iso(-60), 'Failed')];
-    const open = ruleStatus({ nowMs: NOW, rule: rule(before), mistakes: [], jobs });
-    expect(says(open)).toEqual({
+    const open = ruleStatus({ nowMs: NOW, rule: rule(before), errors: [], jobs });
+    expect(needsHuman(open)).toEqual({
       type: 'NeedsHuman',
       status: 'True',
       reason: 'LadderOver',
@@ -98,17 +98,20 @@ describe('what is said of a rule', () => {
       lastTransitionTime: expect.any(String) as string,
     });
     const many = Array.from({ length: 9 }, (_, index) => asks(`n${index}`));
-    expect(says(ruleStatus({ nowMs: NOW, rule: rule(open), mistakes: [], jobs: many }))?.message).toMatch(
+    expect(needsHuman(ruleStatus({ nowMs: NOW, rule: rule(open), errors: [], jobs: many }))?.message).toMatch(
       /node-of-n4 \(job n4\) and 4 more$/,
     );
     const ended = asks('a');
     Object.assign(ended.status ?? {}, { finishedAt: iso(0) });
-    expect(says(ruleStatus({ nowMs: NOW, rule: rule(open), mistakes: [], jobs: [ended] }))).toMatchObject({ status: 'False', message: '' });
+    expect(needsHuman(ruleStatus({ nowMs: NOW, rule: rule(open), errors: [], jobs: [ended] }))).toMatchObject({
+      status: 'False',
+      message: '',
+    });
   });
 
-  test('its author is told of what changed, and of nothing else', () => {
-    const sound = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [], jobs: [] });
-    const refusedFor = (why: string) => ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [validationError('spec', why, 'm')], jobs: [] });
+  test('its author gets an Event of what changed, and of nothing else', () => {
+    const sound = ruleStatus({ nowMs: NOW, rule: rule(), errors: [], jobs: [] });
+    const refusedFor = (why: string) => ruleStatus({ nowMs: NOW, rule: rule(), errors: [validationError('spec', why, 'm')], jobs: [] });
     expect(eventOfRule(undefined, sound)).toEqual({ type: 'Normal', reason: 'RuleAccepted', message: 'the rule runs' });
     expect(eventOfRule(sound, sound)).toBeUndefined();
     expect(eventOfRule(sound, refusedFor('a'))).toEqual({ type: 'Warning', reason: 'RuleRefused', message: 'spec: a; hint: m' });

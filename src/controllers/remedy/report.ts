@@ -1,4 +1,4 @@
-/** What is said of a rule: whether it runs, why not, and how many jobs it made. Pure. */
+/** The status of a rule: whether it runs, why not, and how many jobs it made. Pure. */
 import type { NodeRemedier } from '../../api/node-remedier.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -8,14 +8,14 @@ import { validationErrorText, type ValidationError } from '../../rules/validatio
 
 export type RuleStatus = NonNullable<NodeRemedier['status']>;
 
-const MAX_MISTAKES = 20;
+const MAX_ERRORS = 20;
 const MAX_MESSAGE = 1024;
 const MAX_NAMED = 5;
 
 export interface RuleView {
   nowMs: number;
   rule: Stored<NodeRemedier>;
-  mistakes: readonly ValidationError[];
+  errors: readonly ValidationError[];
   /** Of this rule's name, also of one that had the name before. */
   jobs: readonly Stored<RemedyOperationJob>[];
 }
@@ -25,26 +25,30 @@ export interface RuleView {
  * remembered.
  */
 export function ruleStatus(view: RuleView): RuleStatus {
-  const { rule, mistakes, nowMs } = view;
+  const { rule, errors, nowMs } = view;
   const { generation } = rule.metadata;
-  const accepted = mistakes.length === 0;
+  const accepted = errors.length === 0;
   const counters = accepted ? countersOf(view) : undefined;
   const lastJob = lastJobOf(view);
-  const text = mistakes.map(validationErrorText).join('; ');
+  const text = errors.map(validationErrorText).join('; ');
   const observed = generation === undefined ? {} : { observedGeneration: generation };
-  const says: ConditionInput = {
+  const acceptance: ConditionInput = {
     type: 'Accepted',
     status: accepted ? 'True' : 'False',
     reason: accepted ? 'Accepted' : 'Refused',
     message: text.length > MAX_MESSAGE ? `${text.slice(0, MAX_MESSAGE - 1)}…` : text,
     ...observed,
   };
-  const asks = needsHuman(view);
-  const conditions = setConditions(rule.status?.conditions, asks === undefined ? [says] : [says, { ...asks, ...observed }], nowMs);
+  const question = needsHuman(view);
+  const conditions = setConditions(
+    rule.status?.conditions,
+    question === undefined ? [acceptance] : [acceptance, { ...question, ...observed }],
+    nowMs,
+  );
   return {
     ...(generation === undefined ? {} : { observedGeneration: generation }),
     ...(rule.spec.unitDigest === undefined ? {} : { acceptedDigest: rule.spec.unitDigest }),
-    ...(accepted ? {} : { mistakes: mistakes.slice(0, MAX_MISTAKES).map(({ path, message, hint }) => ({ path, message, hint })) }),
+    ...(accepted ? {} : { mistakes: errors.slice(0, MAX_ERRORS).map(({ path, message, hint }) => ({ path, message, hint })) }),
     ...(counters === undefined ? {} : { counters }),
     ...(lastJob === undefined ? {} : { lastJob }),
     conditions,
@@ -57,7 +61,7 @@ function countersOf({ rule, jobs, nowMs }: RuleView): RuleStatus['counters'] {
   const { status, metadata } = rule;
   const since = status?.observedGeneration === metadata.generation ? status?.counters?.since : undefined;
   const from = since ?? new Date(nowMs).toISOString();
-  // Servers tell when an object was created in whole seconds.
+  // Servers record in whole seconds when an object was created.
   const fromMs = Math.floor(Date.parse(from) / 1000) * 1000;
   const own = jobs.filter((job) => job.spec.ruleUID === metadata.uid && createdMs(job) >= fromMs);
   const count = (is: (job: RemedyOperationJob) => boolean): number => own.filter(is).length;
@@ -89,7 +93,7 @@ function lastJobOf({ rule, jobs }: RuleView): RuleStatus['lastJob'] {
   return { name: metadata.name, node: spec.node, at: metadata.creationTimestamp };
 }
 
-/** What changed in a rule that its author wants to hear of. */
+/** What changed in a rule that its author wants to know. */
 export function eventOfRule(before: RuleStatus | undefined, after: RuleStatus): RecordedEvent | undefined {
   const now = findCondition(after.conditions, 'Accepted');
   const old = findCondition(before?.conditions, 'Accepted');

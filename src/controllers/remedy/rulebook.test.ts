@@ -39,7 +39,7 @@ test('of rules that undo each other neither runs, in the same words however they
   const pair = [stored('there', there), stored('back', back), stored('other')];
   const book = openRulebook(pair);
   expect(running(book)).toEqual(['other']);
-  expect([...book.mistakes]).toEqual([...openRulebook(pair.toReversed()).mistakes]);
+  expect([...book.errors]).toEqual([...openRulebook(pair.toReversed()).errors]);
   expect([...book.sources.keys()]).toEqual(['back', 'other', 'there']);
 });
 

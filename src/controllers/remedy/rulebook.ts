@@ -10,12 +10,12 @@ import type { ValidationError } from '../../rules/validation-error.ts';
 export interface Rulebook {
   index: RuleIndex;
   /** Of rules that do not run, by name. */
-  mistakes: ReadonlyMap<string, readonly ValidationError[]>;
+  errors: ReadonlyMap<string, readonly ValidationError[]>;
   /** What each rule was compiled from. */
   sources: ReadonlyMap<string, string>;
 }
 
-export const EMPTY_BOOK: Rulebook = { index: indexRules([]), mistakes: new Map(), sources: new Map() };
+export const EMPTY_BOOK: Rulebook = { index: indexRules([]), errors: new Map(), sources: new Map() };
 
 const sourceOf = ({ metadata, spec }: NodeRemedier): string => canonical([metadata.uid, spec]);
 
@@ -38,14 +38,14 @@ export function openRulebook(rules: readonly Stored<NodeRemedier>[], before: Rul
       })
       .map((rule) => rule.metadata.name),
   );
-  const mistakes = checkRules(sorted, standing);
+  const errors = checkRules(sorted, standing);
   const compiled = sorted
-    .filter((rule) => !mistakes.has(rule.metadata.name))
+    .filter((rule) => !errors.has(rule.metadata.name))
     .map((rule): CompiledRule => {
       const old = before.index.rules.get(rule.metadata.name);
       return old !== undefined && before.sources.get(old.name) === sources.get(old.name) ? old : compileRule(rule);
     });
-  return { index: indexRules(compiled), mistakes, sources };
+  return { index: indexRules(compiled), errors, sources };
 }
 
 /** Rules that were added, removed or are other ones than before. */

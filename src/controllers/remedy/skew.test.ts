@@ -19,7 +19,7 @@ it('safety 12, F2, H5: leaders whose clocks are 40 minutes apart make a `for` of
   cell = await openRemedyCell();
   await cell.rule('hung', { holdsForSeconds: 1800 });
   const first = await begin(cell, 0);
-  await cell.says('a', { KernelDeadlock: 'True' });
+  await cell.detect('a', { KernelDeadlock: 'True' });
   await cell.pass(60);
   await first.stop();
   const second = await begin(cell, 40 * MINUTE);
@@ -33,7 +33,7 @@ it('safety 12, F2, H5: leaders whose clocks are 40 minutes apart make a `for` of
   await cell.job('Pending');
 });
 
-it('safety 12, F2, H5: whatever the clocks of the leaders, a rule fires when it would with right ones, but for the error of a second', async () => {
+it('safety 12, F2, H5: with any clocks of the leaders a rule fires when it would with right ones, but for the error of a second', async () => {
   const skew = fc.oneof(fc.integer({ min: -10 * YEAR, max: 10 * YEAR }), fc.integer({ min: -60 * MINUTE, max: 60 * MINUTE }));
   await fc.assert(
     fc.asyncProperty(fc.array(skew, { minLength: 2, maxLength: 4 }), fc.integer({ min: 1, max: 5 }), async (skews, apart) => {
@@ -45,7 +45,7 @@ it('safety 12, F2, H5: whatever the clocks of the leaders, a rule fires when it 
         for (const [index, aheadMs] of skews.entries()) {
           await process?.stop();
           process = await begin(own, aheadMs);
-          if (index === 0) await own.says('a', { KernelDeadlock: 'True' });
+          if (index === 0) await own.detect('a', { KernelDeadlock: 'True' });
           await own.pass(apart * 5);
           left -= apart * 5;
         }

@@ -1,4 +1,4 @@
-/** Failure stories from the field (references: remediation, proof), each told to the controllers as they run. */
+/** Failure stories from the field (references: remediation, proof), each played to the controllers as they run. */
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Nodes } from '../../api/builtin.ts';
 import { API_VERSION } from '../../api/kind.ts';
@@ -32,7 +32,7 @@ async function grant() {
   return await cell.job('Granted');
 }
 async function ordered() {
-  await cell.says('a', ill);
+  await cell.detect('a', ill);
   await cell.pass(40);
   await cell.order(await grant());
   return await cell.job('Running');
@@ -47,7 +47,7 @@ async function acted() {
 describe('a controller that restarts', () => {
   it('in every phase goes on where the last one stopped, and repeats nothing', async () => {
     await begin();
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(20);
     await restart();
     expect(await cell.jobs()).toEqual([]);
@@ -63,7 +63,7 @@ describe('a controller that restarts', () => {
     await cell.pass(30);
     await cell.boot('a', 'boot-2');
     await cell.report(running, 'Succeeded');
-    await cell.says('a', well);
+    await cell.detect('a', well);
     const verifying = await cell.job('Verifying');
     await cell.pass(150);
     await restart();
@@ -79,12 +79,12 @@ describe('a controller that restarts', () => {
 
   it('does not fire early or forget (draino lost its timers): what was seen before counts, what was missed does not', async () => {
     await begin();
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(25);
     await process.stop();
-    await cell.says('a', well);
+    await cell.detect('a', well);
     await cell.pass(120);
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     process = await cell.start();
     await cell.pass(20);
     expect(await cell.jobs()).toEqual([]);
@@ -94,7 +94,7 @@ describe('a controller that restarts', () => {
 
   it('case 24: under a clock that is an hour off fires neither early nor an hour late', async () => {
     await begin();
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(15);
     await restart({ wallOffsetMs: -3_600_000 });
     await cell.pass(10);
@@ -107,7 +107,7 @@ describe('a controller that restarts', () => {
 describe('case 24: clocks', () => {
   it.each([3_600_000, -3_600_000])('the wall clock jumps by %i ms: nothing fires and nothing is healed by it', async (jump) => {
     await begin();
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(10);
     cell.clock.jump(jump);
     await cell.settle();
@@ -116,7 +116,7 @@ describe('case 24: clocks', () => {
     await cell.order(await grant());
     await cell.boot('a', 'boot-2');
     await cell.report(await cell.job('Running'), 'Succeeded');
-    await cell.says('a', well);
+    await cell.detect('a', well);
     await cell.pass(100);
     cell.clock.jump(-jump);
     await cell.pass(100);
@@ -133,12 +133,12 @@ describe('detectors', () => {
       ladder: [{ action: 'RestartComponent', args: { component: 'containerd' } }, { action: 'Human' }],
       healedWhen: { condition: 'GPUFault', is: 'False', forSeconds: 60 },
     });
-    await cell.says('a', { GPUFault: 'True' });
+    await cell.detect('a', { GPUFault: 'True' });
     await cell.pass(40);
     await cell.order(await grant());
     await cell.report(await cell.job('Running'), 'Succeeded');
     const transition = new Date(cell.clock.now()).toISOString();
-    await cell.says('a', { GPUFault: 'False', KernelDeadlock: 'False', ReadonlyFilesystem: 'False' }, { transition });
+    await cell.detect('a', { GPUFault: 'False', KernelDeadlock: 'False', ReadonlyFilesystem: 'False' }, { transition });
     await cell.pass(400);
     expect((await cell.job('Verifying')).status?.explanation).toContain('because its detector restarted, which proves nothing');
     await cell.pass(250);
@@ -148,7 +148,7 @@ describe('detectors', () => {
   it('one that died heals nothing: a heartbeat that stands still is Unknown', async () => {
     await begin();
     await acted();
-    cell.silent.detector.add('a');
+    cell.stopped.detector.add('a');
     await cell.pass(560);
     await cell.job('Verifying');
     await cell.pass(60);
@@ -160,8 +160,8 @@ describe('detectors', () => {
     const job = await ordered();
     await cell.boot('a', 'boot-2');
     // The condition is cleared while the node shuts down; the report comes after it.
-    await cell.says('a', well);
-    cell.silent.detector.add('a');
+    await cell.detect('a', well);
+    cell.stopped.detector.add('a');
     await cell.report(job, 'Succeeded');
     await cell.pass(400);
     const verifying = await cell.job('Verifying');
@@ -171,10 +171,10 @@ describe('detectors', () => {
 
   it('a replayed or out-of-order condition with an old transition starts no clock again and heals nothing twice', async () => {
     await begin();
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(40);
     const { name } = (await cell.job('Pending')).metadata;
-    await cell.says('a', ill, { transition: '2025-01-01T00:00:00Z' });
+    await cell.detect('a', ill, { transition: '2025-01-01T00:00:00Z' });
     await cell.pass(120);
     expect((await cell.jobs()).map((job) => job.metadata.name)).toEqual([name]);
     await cell.job('Pending');
@@ -182,19 +182,19 @@ describe('detectors', () => {
 
   it('a condition dated into the future is believed only when it changes', async () => {
     await begin();
-    await cell.says('a', ill, { at: cell.clock.now() + 3_600_000 });
+    await cell.detect('a', ill, { at: cell.clock.now() + 3_600_000 });
     await restart();
-    cell.silent.detector.add('a');
+    cell.stopped.detector.add('a');
     await cell.pass(120);
     expect(await cell.jobs()).toEqual([]);
-    cell.silent.detector.delete('a');
+    cell.stopped.detector.delete('a');
     await cell.pass(120);
     await cell.job('Pending');
   });
 
   it('a log line that is old when it is read (transition an hour ago) does not make `for` true at once', async () => {
     await begin();
-    await cell.says('a', ill, { transition: new Date(cell.clock.now() - 3_600_000).toISOString() });
+    await cell.detect('a', ill, { transition: new Date(cell.clock.now() - 3_600_000).toISOString() });
     await cell.pass(20);
     expect(await cell.jobs()).toEqual([]);
     await cell.pass(20);
@@ -203,15 +203,15 @@ describe('detectors', () => {
 
   it('one that flaps extends the proof instead of ending it, and makes no further job', async () => {
     await begin({ when: { all: [bad('KubeletUnhealthy')] }, healedWhen: { condition: 'KubeletUnhealthy', is: 'False', forSeconds: 300 } });
-    await cell.says('a', { KubeletUnhealthy: 'True' });
+    await cell.detect('a', { KubeletUnhealthy: 'True' });
     await cell.pass(40);
     await cell.order(await grant());
     await cell.boot('a', 'boot-2');
     await cell.report(await cell.job('Running'), 'Succeeded');
-    await cell.says('a', { KubeletUnhealthy: 'False' });
+    await cell.detect('a', { KubeletUnhealthy: 'False' });
     await cell.pass(200);
-    await cell.says('a', { KubeletUnhealthy: 'True' });
-    await cell.says('a', { KubeletUnhealthy: 'False' });
+    await cell.detect('a', { KubeletUnhealthy: 'True' });
+    await cell.detect('a', { KubeletUnhealthy: 'False' });
     await cell.pass(200);
     await cell.job('Verifying');
     await cell.pass(150);
@@ -222,10 +222,10 @@ describe('detectors', () => {
   it('one that restarts after the fault came back in the new boot does not make that boot a cure', async () => {
     await begin();
     await acted();
-    await cell.says('a', well);
+    await cell.detect('a', well);
     await cell.pass(100);
-    await cell.says('a', ill);
-    await cell.says('a', well);
+    await cell.detect('a', ill);
+    await cell.detect('a', well);
     await cell.pass(450);
     expect((await cell.job('Verifying')).status?.proof?.relapsed).toBe('boot-2');
     await cell.pass(100);
@@ -234,24 +234,24 @@ describe('detectors', () => {
 });
 
 describe('Leases', () => {
-  const silentKubelet = { when: { all: [{ fact: 'heartbeat.kubelet', operator: 'equal', value: 'Stale' }] }, holdsForSeconds: 60 };
+  const staleKubelet = { when: { all: [{ fact: 'heartbeat.kubelet', operator: 'equal', value: 'Stale' }] }, holdsForSeconds: 60 };
 
-  it('a kubelet that falls silent is noticed without an event, and one that is back at once', async () => {
-    await begin(silentKubelet);
+  it('a kubelet that stops is noticed without an event, and one that is back at once', async () => {
+    await begin(staleKubelet);
     await cell.pass(300);
     expect(await cell.jobs()).toEqual([]);
-    cell.silent.kubelet.add('a');
+    cell.stopped.kubelet.add('a');
     await cell.pass(80);
     expect(await cell.jobs()).toEqual([]);
     await cell.pass(40);
     await cell.job('Pending');
-    cell.silent.kubelet.delete('a');
+    cell.stopped.kubelet.delete('a');
     await cell.pass(10);
     expect((await cell.job('Cancelled')).status?.explanation).toContain('recovered before the order');
   });
 
-  it('nobody is silent for not having been listened to: a controller that hears nothing does nothing', async () => {
-    await cell.rule('hung', silentKubelet);
+  it('a node is not stale while the stores are: a controller that receives nothing does nothing', async () => {
+    await cell.rule('hung', staleKubelet);
     const faults = createFaults();
     process = await cell.start({ through: (transport) => faults.through(transport) });
     faults.stalled = true;
@@ -266,14 +266,14 @@ it('a reboot in the same boot is no reboot (NHC: healed too early)', async () =>
   await begin();
   const job = await ordered();
   await cell.report(job, 'Succeeded');
-  await cell.says('a', well);
+  await cell.detect('a', well);
   await cell.pass(500);
   expect((await cell.job('Verifying')).status?.explanation).toContain('still boot boot-1');
 });
 
 it('a node that was replaced under the same name is not repaired for what the old one had', async () => {
   await begin();
-  await cell.says('a', ill);
+  await cell.detect('a', ill);
   await cell.pass(40);
   const granted = await grant();
   await cell.client.delete(Nodes, { name: 'a' });
@@ -288,7 +288,7 @@ it('a node that was replaced under the same name is not repaired for what the ol
 describe('the ladder', () => {
   it('climbs by failure, counts attempts over jobs, and ends at a human who is asked once', async () => {
     await begin({ ladder: [{ action: 'MigratePods' }, { action: 'Reboot', attempts: 2, cooldownSeconds: 120 }, { action: 'Human' }] });
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     for (const [outcome, by] of [
       ['Succeeded', 'repair'],
       ['TransientFailure', 'operation'],
@@ -324,7 +324,7 @@ describe('the ladder', () => {
     expect(await cell.phases()).toEqual(['MigratePods Succeeded', 'Reboot Pending']);
   });
 
-  it('a Replace has succeeded when the machine of that UID is gone, whoever has its name now', async () => {
+  it('a Replace has succeeded when the machine of that UID is gone, also where another has its name now', async () => {
     await begin({ ladder: [{ action: 'Replace' }, { action: 'Human' }] });
     await ordered();
     await cell.client.delete(Machines, { namespace: 'web', name: 'a' });
@@ -332,9 +332,9 @@ describe('the ladder', () => {
     expect((await cell.job('Succeeded')).status?.explanation).toBe('the machine is gone');
   });
 
-  it('a Reboot is carried out as a PowerCycle where the agent is silent, and reported by the machine controller', async () => {
+  it('a Reboot is carried out as a PowerCycle where the agent does not answer, and reported by the machine controller', async () => {
     await begin();
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(40);
     await cell.order(await grant(), 'PowerCycle');
     const running = await cell.job('Running');
@@ -348,7 +348,7 @@ describe('the ladder', () => {
 describe('case 22: rules', () => {
   it('deleted before the order: the job is cancelled; after it: the job goes on by its own copy', async () => {
     await begin();
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(40);
     const granted = await grant();
     await cell.order(granted);
@@ -356,12 +356,12 @@ describe('case 22: rules', () => {
     await cell.client.delete(NodeRemediers, { name: 'hung' });
     await cell.boot('a', 'boot-2');
     await cell.report(await cell.job('Running'), 'Succeeded');
-    await cell.says('a', well);
+    await cell.detect('a', well);
     await cell.pass(320);
     await cell.job('Succeeded');
 
     await cell.rule('other');
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(60);
     await cell.job('Pending');
     await cell.client.delete(NodeRemediers, { name: 'other' });
@@ -380,7 +380,7 @@ describe('case 22: rules', () => {
 
   it('edited into Shadow: a job without an order is cancelled', async () => {
     await begin();
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(40);
     await cell.job('Pending');
     await cell.edit('hung', { mode: 'Shadow' });
@@ -404,7 +404,7 @@ describe('case 22: rules', () => {
   it('F1: that fail their check never run, and others do', async () => {
     await begin();
     await cell.rule('typo', { when: { all: [{ fact: 'condition.KernelDeadlock.statsu', operator: 'equal', value: 'True' }] } });
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(60);
     expect((await cell.jobs()).map((job) => job.spec.rule)).toEqual(['hung']);
     expect((await cell.client.get(NodeRemediers, { name: 'typo' })).status).toMatchObject({
@@ -423,10 +423,10 @@ describe('two rules on one machine', () => {
   it('F6: the higher priority supersedes a job that is Pending', async () => {
     await begin();
     await cell.rule('urgent', urgent);
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(40);
     expect((await cell.job('Pending')).spec.rule).toBe('hung');
-    await cell.says('a', { ReadonlyFilesystem: 'True' });
+    await cell.detect('a', { ReadonlyFilesystem: 'True' });
     await cell.pass(40);
     expect((await cell.job('Cancelled')).status).toMatchObject({ outcome: 'Superseded', explanation: expect.stringContaining('urgent') });
     expect((await cell.job('Pending')).spec.rule).toBe('urgent');
@@ -435,10 +435,10 @@ describe('two rules on one machine', () => {
   it('and one that is Granted, before its order', async () => {
     await begin();
     await cell.rule('urgent', urgent);
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(40);
     const granted = await grant();
-    await cell.says('a', { ReadonlyFilesystem: 'True' });
+    await cell.detect('a', { ReadonlyFilesystem: 'True' });
     await cell.pass(40);
     expect((await cell.job('Granted')).status?.cancelling?.why).toContain('urgent');
     await cell.cancel(granted, 'its job shall be cancelled');
@@ -455,7 +455,7 @@ describe('two rules on one machine', () => {
     await begin();
     await cell.rule('urgent', urgent);
     const job = await ordered();
-    await cell.says('a', { ReadonlyFilesystem: 'True' });
+    await cell.detect('a', { ReadonlyFilesystem: 'True' });
     await cell.pass(120);
     expect(await cell.phases()).toEqual(['Reboot Running']);
     await cell.report(job, 'PermanentFailure');
@@ -466,16 +466,16 @@ describe('two rules on one machine', () => {
   it('at the same moment: one job, of the one that comes first', async () => {
     await begin();
     await cell.rule('urgent', urgent);
-    await cell.says('a', { ...ill, ReadonlyFilesystem: 'True' });
+    await cell.detect('a', { ...ill, ReadonlyFilesystem: 'True' });
     await cell.pass(300);
     expect((await cell.jobs()).map((job) => job.spec.rule)).toEqual(['urgent']);
   });
 });
 
 describe('in Shadow', () => {
-  it('a match is told once, as a job that ended at once, and asks for nothing', async () => {
+  it('a match is reported once, as a job that ended at once, and asks for nothing', async () => {
     await begin({ mode: 'Shadow' });
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(100);
     expect(await cell.reasons()).toContain('WouldRepair');
     await cell.pass(1200);
@@ -491,17 +491,17 @@ describe('in Shadow', () => {
     expect(await cell.jobs()).toHaveLength(1);
   });
 
-  it('each episode is told, flapping is not', async () => {
+  it('each episode is reported, flapping is not', async () => {
     await begin({ mode: 'Shadow', holdsForSeconds: 0 });
     for (let flaps = 0; flaps < 5; flaps++) {
-      await cell.says('a', ill);
+      await cell.detect('a', ill);
       await cell.pass(10);
-      await cell.says('a', well);
+      await cell.detect('a', well);
       await cell.pass(10);
     }
     expect(await cell.jobs()).toHaveLength(1);
     await cell.pass(700);
-    await cell.says('a', ill);
+    await cell.detect('a', ill);
     await cell.pass(10);
     expect(await cell.jobs()).toHaveLength(2);
   });
@@ -525,7 +525,7 @@ it('counts jobs again from what is there, so that a crash neither loses nor doub
 it('a machine that is paused or being deleted gets no job', async () => {
   await begin();
   await cell.client.patch(Machines, { namespace: 'web', name: 'a' }, { merge: { spec: { paused: true } } });
-  await cell.says('a', ill);
+  await cell.detect('a', ill);
   await cell.pass(120);
   expect(await cell.jobs()).toEqual([]);
   await cell.client.patch(
@@ -559,7 +559,7 @@ async function changes(): Promise<void> {
 it('F2: a Change under way stops the clocks: they begin again when its reservation is gone', async () => {
   await begin();
   await changes();
-  await cell.says('a', ill);
+  await cell.detect('a', ill);
   await cell.pass(300);
   expect(await cell.jobs()).toEqual([]);
   await cell.release('change');
@@ -572,7 +572,7 @@ it('F2: a Change under way stops the clocks: they begin again when its reservati
 it('F2: what was noted before a Change stays noted while it lasts, so that a rule that counts goes on to match', async () => {
   const noted = async () => (await cell.machine('a')).status?.observations;
   await begin();
-  await cell.says('a', ill);
+  await cell.detect('a', ill);
   await cell.pass(20);
   const before = await noted();
   expect(before).toContainEqual(expect.objectContaining({ key: expect.stringContaining('for/hung/') as string }));
@@ -588,7 +588,7 @@ it('is kept for 30 days as the record, then deleted', async () => {
   await begin();
   const job = await ordered();
   await cell.report(job, 'PermanentFailure');
-  await cell.says('a', well);
+  await cell.detect('a', well);
   await cell.job('Failed');
   await process.stop();
   await cell.clock.advance(29 * 86_400_000);
@@ -605,7 +605,7 @@ it('is kept for 30 days as the record, then deleted', async () => {
 it('two leaders, each with the old view, make one job', async () => {
   await begin();
   const other = await cell.start();
-  await cell.says('a', ill);
+  await cell.detect('a', ill);
   await cell.pass(120);
   const jobs = await cell.client.listAll(RemedyOperationJobs);
   expect(jobs.items.filter((job) => !isFinished(job))).toHaveLength(1);
@@ -613,17 +613,17 @@ it('two leaders, each with the old view, make one job', async () => {
   await other.stop();
 });
 
-it('correlated faults: a rule that asks about its zone holds back when too many of it are ill', async () => {
+it('correlated faults: a rule that asks about its zone holds back when too many of it are unhealthy', async () => {
   const zone = { 'topology.kubernetes.io/zone': 'h' };
   for (const name of ['b', 'c', 'd', 'e']) await cell.addMachine(name, zone);
   const few = { fact: 'peers.zone.unhealthy', operator: 'lessThan', value: 2 };
   await begin({ when: { all: [bad('KernelDeadlock'), few] } });
-  for (const name of ['b', 'c', 'd', 'e']) await cell.says(name, ill);
+  for (const name of ['b', 'c', 'd', 'e']) await cell.detect(name, ill);
   await cell.pass(120);
   expect(await cell.jobs()).toEqual([]);
-  // Only those that look at the zone are looked at again when its counts move.
-  await cell.says('d', well);
-  await cell.says('e', well);
+  // Only machines whose rules read the zone are evaluated again when its counts change.
+  await cell.detect('d', well);
+  await cell.detect('e', well);
   await cell.pass(60);
   const jobs = (await cell.jobs()).map((job) => job.spec.node);
   expect(jobs.toSorted()).toEqual(['b', 'c']);

@@ -1,11 +1,11 @@
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 
-/** Jobs without an order that are to give way to something better, and to what. Derived again each time their machine is reconciled. */
+/** Jobs without an order in whose place something better is to be done, and what. Derived again each time their machine is reconciled. */
 export interface Superseded {
-  /** Why this job of this machine gives way; undefined: it does not. */
+  /** Why this job of this machine is superseded; undefined: it is not. */
   why(machineUID: string, jobUID: string): string | undefined;
-  /** Replaces what is known of a machine. `verdict`: undefined where none of its jobs gives way. True where that is news about a job. */
+  /** Replaces what is known of a machine. `verdict`: undefined where none of its jobs is superseded. True where that is new for the job. */
   note(machineUID: string, verdict: { job: Stored<RemedyOperationJob>; why: string } | undefined): boolean;
   forget(machineUID: string): void;
 }

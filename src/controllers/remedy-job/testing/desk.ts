@@ -1,4 +1,4 @@
-/** A cell in which nobody but the controller of repair jobs runs, if that: jobs are made by the test, by hand. */
+/** A cell in which only the controller of repair jobs runs, once it is started. The test makes jobs by hand. */
 import { API_VERSION } from '../../../api/kind.ts';
 import { Machines } from '../../../api/machine.ts';
 import { RemedyOperationJobs, type RemedyOperationJob, type RemedyOperationJobStatus } from '../../../api/remedy-operation-job.ts';
@@ -25,8 +25,8 @@ export interface Desk {
   readonly trace: string[];
   /** Answers instead of the server, where it answers anything. */
   intercept: (request: ApiRequest) => ApiResponse | undefined;
-  /** How often a job was looked at: each look takes a snapshot of its machine. */
-  looks(): number;
+  /** How often a job was reconciled: each time takes a snapshot of its machine. */
+  reconciliations(): number;
   /** Starts the controller. */
   start(): Promise<void>;
   /** Makes a job for machine `a`. */
@@ -56,11 +56,11 @@ export async function openDesk(machines: readonly string[] = ['a']): Promise<Des
   let remedyCache: RemedyCache | undefined;
   void openRemedyCache({ cache, clock, signal }).then((opened) => (remedyCache = opened));
   const seen = await cell.until(() => Promise.resolve(remedyCache), 'the stores to be synced');
-  let looks = 0;
+  let reconciliations = 0;
   const counted: RemedyCache = {
     ...seen,
     snapshot(machine, live) {
-      looks += 1;
+      reconciliations += 1;
       return seen.snapshot(machine, live);
     },
   };
@@ -74,7 +74,7 @@ export async function openDesk(machines: readonly string[] = ['a']): Promise<Des
     log,
     trace,
     intercept: () => undefined,
-    looks: () => looks,
+    reconciliations: () => reconciliations,
     async start() {
       const recorder = createRecorder({ ...ports, component: 'kubenode-remedy', instance: 'test' });
       running.push(runRemedyJobController({ ...ports, remedyCache: counted, recorder }));

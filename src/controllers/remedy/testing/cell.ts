@@ -63,14 +63,14 @@ export interface RemedyCell {
   start(options?: { through?: (transport: Transport) => Transport; wallOffsetMs?: number; clock?: Clock }): Promise<Process>;
   rule(name: string, spec?: object): Promise<void>;
   edit(name: string, spec: Partial<NodeRemedierSpec>): Promise<void>;
-  /** Time passes in which kubelets, agents and detectors that are alive are heard. */
+  /** Time passes in which kubelets, agents and detectors that run send heartbeats. */
   pass(seconds: number): Promise<void>;
   /** Lets everything that is ready run. */
   settle(): Promise<void>;
-  /** A detector speaks: conditions that it names change, the others of it beat. */
-  says(machine: string, conditions?: Record<string, string>, options?: { at?: number; transition?: string }): Promise<void>;
-  /** Who is silent: not heard while time passes. */
-  readonly silent: { kubelet: Set<string>; agent: Set<string>; detector: Set<string> };
+  /** A detector reports: conditions that it names change, the others of it beat. */
+  detect(machine: string, conditions?: Record<string, string>, options?: { at?: number; transition?: string }): Promise<void>;
+  /** Those of these machines send no heartbeats while time passes. */
+  readonly stopped: { kubelet: Set<string>; agent: Set<string>; detector: Set<string> };
   machine(name: string): Promise<Stored<Machine>>;
   node(name: string): Promise<Stored<Node>>;
   jobs(): Promise<Stored<RemedyOperationJob>[]>;
@@ -104,7 +104,7 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
   for (const kind of CELL_KINDS) await client.create(CustomResourceDefinitions, CustomResourceDefinitions.parse(kind.crd()));
   await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: POOL } });
   await client.create(DisruptionLedgers, { apiVersion: API_VERSION, kind: 'DisruptionLedger', metadata: { name: LEDGER_NAME }, spec: {} });
-  const silent = { kubelet: new Set<string>(), agent: new Set<string>(), detector: new Set<string>() };
+  const stopped = { kubelet: new Set<string>(), agent: new Set<string>(), detector: new Set<string>() };
   const names: string[] = [];
   const processes = new Set<Process>();
   const logs: Process['log'][] = [];
@@ -122,8 +122,8 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
 
   async function renewAll(): Promise<void> {
     for (const name of names) {
-      if (!silent.kubelet.has(name)) await renew('kube-node-lease', name, 40);
-      if (!silent.agent.has(name)) await renew(POOL, agentLeaseName(name), 180);
+      if (!stopped.kubelet.has(name)) await renew('kube-node-lease', name, 40);
+      if (!stopped.agent.has(name)) await renew(POOL, agentLeaseName(name), 180);
     }
   }
 
@@ -131,11 +131,11 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
     cluster,
     client,
     clock,
-    silent,
+    stopped,
 
     async start({ through = same, wallOffsetMs = 0, clock: own } = {}) {
-      const stopped = new AbortController();
-      const { signal } = stopped;
+      const ended = new AbortController();
+      const { signal } = ended;
       const log = recordingLog();
       logs.push(log);
       const requests: ApiRequest[] = [];
@@ -177,7 +177,7 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
         log,
         async stop() {
           processes.delete(process);
-          stopped.abort(new Error('the process ends'));
+          ended.abort(new Error('the process ends'));
           let over = false;
           void Promise.allSettled([...running, cache.done()]).then(() => (over = true));
           await cell.until(() => Promise.resolve(over), 'the controllers to end');
@@ -203,12 +203,12 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
       for (let left = seconds; left > 0; left -= 10) {
         await clock.advance(Math.min(left, 10) * 1000);
         await renewAll();
-        if (Math.floor(clock.now() / 10_000) % 6 === 0) for (const name of names) if (!silent.detector.has(name)) await cell.says(name);
+        if (Math.floor(clock.now() / 10_000) % 6 === 0) for (const name of names) if (!stopped.detector.has(name)) await cell.detect(name);
         await cell.settle();
       }
     },
     settle: async () => {
-      // Each wave of what is ready sets off the next; quiet is when the server has seen no write for some.
+      // Each wave of what is ready sets off the next; all is settled when the server has seen no write for some.
       let still = 0;
       let version = cluster.resourceVersion;
       for (let waves = 0; waves < 2000 && still < 12; waves++) {
@@ -218,7 +218,7 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
       }
     },
 
-    async says(name, changes = {}, { at, transition } = {}) {
+    async detect(name, changes = {}, { at, transition } = {}) {
       const node = await client.get(Nodes, { name });
       const heartbeat = at === undefined ? iso() : new Date(at).toISOString();
       const before = node.status?.conditions ?? [];
@@ -363,9 +363,9 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
     async close() {
       for (const process of processes) await process.stop();
       await cluster.close();
-      // What a controller takes for its own mistake is logged as an error: nothing that happens to it from outside is.
-      const mistakes = logs.flatMap(({ lines }) => lines.filter(({ level }) => level === 'error'));
-      if (mistakes.length > 0) throw new Error(`a controller made mistakes: ${JSON.stringify(mistakes)}`);
+      // A controller logs as an error what it takes for its own defect, and nothing that happens to it from outside.
+      const errors = logs.flatMap(({ lines }) => lines.filter(({ level }) => level === 'error'));
+      if (errors.length > 0) throw new Error(`a controller logged errors: ${JSON.stringify(errors)}`);
     },
   };
   for (const name of machines) await cell.addMachine(name);

@@ -6,7 +6,7 @@ import { createFaults, type Fault, type Faults } from './faults.ts';
 import type { Process, RemedyCell } from './cell.ts';
 
 /**
- * The real controllers, one or two leaders of them, over the embedded server, while nodes fall ill and recover, detectors forget, answers are
+ * The real controllers, one or two leaders of them, over the embedded server, while nodes fail and recover, detectors forget, answers are
  * lost, watches lag, processes die between any two writes, and the wall clock jumps. Beside them play a machine controller that keeps to the
  * contract, and agents. What must never happen is checked at every version of every job; then the faults stop, and all must come to rest.
  */
@@ -16,7 +16,7 @@ export const PROVED_SECONDS = 60;
 export const ATTEMPTS = 2;
 
 export type Step =
-  | { do: 'ill' | 'well' | 'forget' | 'silence' | 'speak'; machine: string; type: (typeof TYPES)[number] }
+  | { do: 'ill' | 'well' | 'forget' | 'stopDetector' | 'startDetector'; machine: string; type: (typeof TYPES)[number] }
   | { do: 'controller' | 'second' | 'crash' | 'stall' | 'resume' }
   | { do: 'agent'; machine: string; outcome: 'Succeeded' | 'TransientFailure'; cures: boolean }
   | { do: 'pass'; seconds: number }
@@ -52,7 +52,7 @@ interface Execution {
 export class World {
   readonly executions: Execution[] = [];
   readonly #known = new Map<string, Stored<RemedyOperationJob>>();
-  /** When a detector last said that a condition is bad, by machine and type, monotonic. */
+  /** When a detector last reported that a condition is bad, by machine and type, monotonic. */
   readonly #bad = new Map<string, number>();
   readonly #beats = new Map<string, number>();
   readonly #processes: { process: Process; faults: Faults }[] = [];
@@ -80,18 +80,19 @@ export class World {
     switch (each.do) {
       case 'ill':
       case 'well':
-        if (!cell.silent.detector.has(each.machine)) await this.#says(each.machine, { [each.type]: each.do === 'ill' ? 'True' : 'False' });
+        if (!cell.stopped.detector.has(each.machine))
+          await this.#detect(each.machine, { [each.type]: each.do === 'ill' ? 'True' : 'False' });
         break;
       case 'forget': {
         const transition = new Date(cell.clock.now()).toISOString();
-        await this.#says(each.machine, { KernelDeadlock: 'False', ReadonlyFilesystem: 'False', GPUFault: 'False' }, transition);
+        await this.#detect(each.machine, { KernelDeadlock: 'False', ReadonlyFilesystem: 'False', GPUFault: 'False' }, transition);
         break;
       }
-      case 'silence':
-        cell.silent.detector.add(each.machine);
+      case 'stopDetector':
+        cell.stopped.detector.add(each.machine);
         break;
-      case 'speak':
-        cell.silent.detector.delete(each.machine);
+      case 'startDetector':
+        cell.stopped.detector.delete(each.machine);
         break;
       case 'controller':
         await this.controller();
@@ -143,12 +144,12 @@ export class World {
     }
   }
 
-  async #says(name: string, conditions: Record<string, string>, transition?: string): Promise<void> {
-    await this.cell.says(name, conditions, transition === undefined ? {} : { transition });
+  async #detect(name: string, conditions: Record<string, string>, transition?: string): Promise<void> {
+    await this.cell.detect(name, conditions, transition === undefined ? {} : { transition });
     await this.#note();
   }
 
-  /** What detectors say now. */
+  /** What detectors report now. */
   async #note(): Promise<void> {
     const nowMs = this.cell.clock.monotonic();
     for (const name of MACHINES) {
@@ -210,7 +211,7 @@ export class World {
     const tried = this.executions.filter((each) => each.machineUID === machine.metadata.uid && each.rule === job.spec.rule);
     must(tried.length <= ATTEMPTS, `${tried.length} reboots by ${job.spec.rule} on ${name}`);
     await cell.boot(name, boot);
-    if (cures) await this.#says(name, { KernelDeadlock: 'False', ReadonlyFilesystem: 'False' });
+    if (cures) await this.#detect(name, { KernelDeadlock: 'False', ReadonlyFilesystem: 'False' });
     await cell.report({ ...job, status: { ...job.status, operationID: operation.id } }, outcome);
   }
 
@@ -235,7 +236,7 @@ export class World {
     must(old?.operationID === undefined || now?.operationID === old.operationID, `${what}: another operation`);
     const executions = this.executions.filter((each) => each.jobUID === job.metadata.uid);
     must(executions.length <= 1, `${what}: executed twice`);
-    // What was done is an attempt, whatever became of it.
+    // What was done is an attempt, with any result.
     must(now?.phase !== 'Cancelled' || executions.length === 0, `${what}, though it was executed`);
     if (now?.phase !== 'Succeeded') return;
     // Invariant 7: no success without the act, a new boot, a heartbeat since, and the time of the proof without a relapse.
@@ -245,23 +246,23 @@ export class World {
     must(execution.boot !== now.before?.bootID, `${what} in the boot of the order`);
     const { condition } = job.spec.healedWhen;
     const { name } = job.spec.machine;
-    const heard = [...this.#beats].some(([beat, atMs]) => beat.startsWith(`${name} ${condition} `) && atMs >= execution.atMs);
-    must(heard, `${what}, though nothing was heard since`);
+    const isReported = [...this.#beats].some(([beat, atMs]) => beat.startsWith(`${name} ${condition} `) && atMs >= execution.atMs);
+    must(isReported, `${what}, though no heartbeat came since`);
     const wellMs = nowMs - (this.#bad.get(`${name} ${condition}`) ?? 0);
     must(wellMs >= PROVED_SECONDS * 1000, `${what} ${wellMs} ms after it was bad`);
   }
 
   /** Everything works from now on, and everyone does his part, until nothing happens any more. */
   async rest(): Promise<void> {
-    // Two may lead for a while, never for good; with clocks that differ they would correct each other's times for ever.
+    // Two may lead for a while, never for long; with clocks that differ they would correct each other's times for ever.
     if (this.#processes.length > 1) await this.#end(0);
     for (const { faults } of this.#processes) {
       faults.writes = [];
       faults.stalled = false;
     }
-    this.cell.silent.detector.clear();
+    this.cell.stopped.detector.clear();
     await this.cell.edit('hung', { mode: 'Enforce', priority: 0 });
-    let unrest = 'nothing was looked at';
+    let unrest = 'nothing was checked';
     for (let rounds = 0, still = 0; rounds < 150 && still < 3; rounds++) {
       await this.pass(30);
       await this.controller();
