@@ -127,7 +127,7 @@ describe('entries', () => {
     expect(actors.machines.get({ namespace: 'web', name: 'm0' })?.metadata.labels).toEqual({ a: 'b' });
   });
 
-  test('C4a: lose against whatever changed since a store showed the machine, and against no more than counts once they lost', async () => {
+  test('C4a: lose against everything that changed since a store showed the machine, and against no more than counts once they lost', async () => {
     const { actors, writes, given, machines, api } = cell(1);
     for (const { metadata } of machines) api.edit(Machines, metadata, (each) => void (each.metadata.annotations = { seen: 'no' }));
     const lost = new Set<string>();

@@ -26,7 +26,7 @@ export interface Actors {
 export type Written<T> = { object: T } | 'unchanged' | 'lost';
 
 /**
- * Patches the status on condition that the set is as it was read. Whoever decided from an older set, or was deposed since, loses here,
+ * Patches the status on condition that the set is as it was read. A leader that decided from an older set, or was deposed since, loses here,
  * before any Machine is touched.
  */
 export async function writeSetStatus(

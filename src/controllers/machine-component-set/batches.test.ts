@@ -10,12 +10,12 @@ import { createWorld, OTHER, type World } from './testing/world.ts';
 async function verifiedWorld(options: Parameters<typeof createWorld>[0], spec: Parameters<World['set']>[0] = {}): Promise<World> {
   const world = createWorld(options);
   world.set({ version: '1.0.0', batches: ['100%'], ...spec });
-  await world.quiet();
+  await world.rest();
   expect(world.status().verified?.version).toBe('1.0.0');
   return world;
 }
 
-function silence(world: World, ...names: string[]): void {
+function stopAgents(world: World, ...names: string[]): void {
   for (const name of names) {
     const agent = world.agents.get(name);
     if (agent !== undefined) agent.online = false;
@@ -78,22 +78,24 @@ describe('B3: batches', () => {
     expect(world.given('2.0.0')).toHaveLength(8);
   });
 
-  it('says what a member waits for: the limit that refuses it, and when it passes', async () => {
+  it('reports what a member waits for: the limit that refuses it, and when it passes', async () => {
     const world = await verifiedWorld({ machines: 4, waits: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0', batches: [1, '100%'] });
     await world.round();
     const [name = ''] = world.given('2.0.0');
-    const says = async (verdict: NonNullable<Machine['status']>['verdict']): Promise<string> => {
+    const progress = async (verdict: NonNullable<Machine['status']>['verdict']): Promise<string> => {
       world.editMachine(name, ({ status }) => Object.assign(status ?? {}, { verdict }));
       await world.round();
       return world.status().conditions?.find(({ type }) => type === 'Progressing')?.message ?? '';
     };
     const frozen = { allowed: false, limit: 'Freeze/sale', wouldPassWhen: 'Freeze sale (the sale) is deleted' };
-    expect(await says(frozen)).toBe(
+    expect(await progress(frozen)).toBe(
       `batch 1 of 2; web/${name} waits for Freeze/sale, which lets it pass when Freeze sale (the sale) is deleted`,
     );
-    expect(await says({ allowed: false, limit: 'ledger/reservations' })).toBe(`batch 1 of 2; web/${name} waits for ledger/reservations`);
-    expect(await says({ allowed: true })).toBe('batch 1 of 2');
+    expect(await progress({ allowed: false, limit: 'ledger/reservations' })).toBe(
+      `batch 1 of 2; web/${name} waits for ledger/reservations`,
+    );
+    expect(await progress({ allowed: true })).toBe('batch 1 of 2');
   });
 
   it('does not give the next batch while one member waits for Defender', async () => {
@@ -113,7 +115,7 @@ describe('B3: batches', () => {
     world.agents.get(first)?.reboot();
     await world.rounds(6);
     expect(world.given('2.0.0')).toEqual([first]);
-    await world.quiet();
+    await world.rest();
     const [record] = world.machine(first).status?.verified ?? [];
     expect(record).toMatchObject({ version: '2.0.0', bootID: 'boot-2' });
   });
@@ -140,20 +142,20 @@ describe('B3: batches', () => {
     await world.rounds(40);
     expect(world.given('2.0.0')).toHaveLength(4);
     if (agent !== undefined) agent.healthy = true;
-    await world.quiet();
+    await world.rest();
     expect(world.given('2.0.0')).toHaveLength(8);
   });
 
-  it('a first batch of one whose machine fell silent is tried on the next machine', async () => {
+  it('a first batch of one whose machine stopped is tried on the next machine', async () => {
     const world = await verifiedWorld({ machines: 10 });
     world.set({ version: '2.0.0', batches: [1, '100%'] });
     await world.round();
     const [first = ''] = world.given('2.0.0');
-    silence(world, first);
+    stopAgents(world, first);
     await world.rounds(50);
     expect(world.given('2.0.0')).toEqual([first]);
     await world.rounds(15);
-    await world.quiet();
+    await world.rest();
     expect(world.given('2.0.0')).toHaveLength(10);
     expect(world.status()).toMatchObject({ offline: 1, updated: 9 });
   });
@@ -163,7 +165,7 @@ describe('B3: batches', () => {
     world.editMachine('m2', ({ metadata }) => void (metadata.finalizers = ['kubenode.io/machine']));
     world.api.remove(Machines, { namespace: 'web', name: 'm2' });
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m2')?.version).toBe('1.0.0');
     expect(world.status()).toMatchObject({ desired: 3, updated: 3, verified: { version: '2.0.0' } });
   });
@@ -171,7 +173,7 @@ describe('B3: batches', () => {
   it('a first batch of one whose machine failed is tried on the next machine before it grows', async () => {
     const world = await verifiedWorld({ machines: 8, fails: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0', batches: [1, '50%', '100%'], maxFailed: 2 });
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ failed: 2, updated: 0, batch: 1 });
     expect(world.condition('Halted')).toBe('True/MaxFailed');
   });
@@ -182,7 +184,7 @@ describe('B3: a machine that the set selects no more', () => {
     const world = createWorld({ machines: 0, fails: (_machine, entry) => entry.version === '2.0.0' });
     for (let count = 0; count < 3; count++) world.join({ in: 'yes' });
     world.set({ version: '1.0.0', selector: { in: 'yes' }, batches: ['100%'] });
-    await world.quiet();
+    await world.rest();
     world.set({ version: '2.0.0', unitDigest: 'B', ...spec });
     world.process.relist();
     await world.process.runSet();
@@ -200,7 +202,7 @@ describe('B3: a machine that the set selects no more', () => {
   ])('keeps its place in %s until it is known whether the content works there', async (_what, spec) => {
     const { world, away } = await leftInFlight(spec);
     expect(world.given('2.0.0'), 'no other machine is tried').toEqual([away]);
-    await world.quiet();
+    await world.rest();
     expect(world.entry(away)?.failed).toBeDefined();
     expect(world.status().failures?.map((each) => each.machine)).toEqual([`web/${away}`]);
     expect(world.machines().filter(({ metadata }) => world.entry(metadata.name)?.failed !== undefined)).toHaveLength(1);
@@ -210,13 +212,13 @@ describe('B3: a machine that the set selects no more', () => {
     const { world, away } = await leftInFlight({ batches: [1, '100%'] });
     expect(world.entry(away)).toMatchObject({ version: '2.0.0', left: true });
     world.editMachine(away, ({ metadata }) => void (metadata.labels = { in: 'yes' }));
-    for (let look = 0; look < 3; look++) {
+    for (let round = 0; round < 3; round++) {
       world.process.relist();
       await world.process.runSet();
     }
     expect(world.entry(away)?.left).toBeUndefined();
     expect(world.given('2.0.0'), 'no other machine is tried').toEqual([away]);
-    await world.quiet();
+    await world.rest();
     expect(world.machines().filter(({ metadata }) => world.entry(metadata.name)?.failed !== undefined)).toHaveLength(1);
   });
 
@@ -250,7 +252,7 @@ describe('B3: a machine that the set selects no more', () => {
     await world.round();
     const [away = ''] = world.given('1.0.0');
     world.editMachine(away, ({ metadata }) => void (metadata.labels = {}));
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Progressing')).toBe('False/Complete');
   });
 });
@@ -262,7 +264,7 @@ describe('B3: new machines', () => {
     world.set({ version: '1.0.0', batches: [1, '50%', '100%'], soakSeconds: 60 });
     await world.rounds(2);
     expect(world.given('1.0.0')).toHaveLength(8);
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Progressing')).toBe('False/Complete');
   });
 
@@ -285,7 +287,7 @@ describe('B3: new machines', () => {
     world.set({ version: '1.0.0', batches: [1, '50%', '100%'], soakSeconds: 60 });
     await world.rounds(2);
     expect(world.given('1.0.0')).toHaveLength(1);
-    await world.quiet();
+    await world.rest();
     expect(world.given('1.0.0')).toHaveLength(8);
   });
 
@@ -295,7 +297,7 @@ describe('B3: new machines', () => {
     world.set({ version: '1.0.0', batches: [1, '100%'] });
     await world.rounds(2);
     for (const name of names) world.register(name);
-    await world.quiet();
+    await world.rest();
     world.set({ componentName: OTHER, version: '1.0.0', batches: [1, '100%'] }, OTHER);
     await world.rounds(2);
     expect(names.filter((name) => world.component(name, OTHER) !== undefined)).toHaveLength(1);
@@ -310,7 +312,7 @@ describe('B3: new machines', () => {
     expect(world.given('1.0.0')).toHaveLength(1);
   });
 
-  it('are given nothing while nobody has said whether they are in use, and lose no evidence', async () => {
+  it('are given nothing while no report shows whether they are in use, and lose no evidence', async () => {
     const world = await verifiedWorld({ machines: 2 }, { unitDigest: 'A' });
     const names = Array.from({ length: 6 }, () => world.join());
     for (const name of names) world.editMachine(name, (machine) => void delete machine.status);
@@ -330,10 +332,10 @@ describe('B3: new machines', () => {
     await world.rounds(3);
     expect(world.given('1.0.0')).toHaveLength(2);
     world.set({ ceiling: undefined });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('True/MaxFailed');
     const late = world.joinNew();
-    await world.quiet();
+    await world.rest();
     expect(world.entry(late)).toBeUndefined();
   });
 });
@@ -345,7 +347,7 @@ describe('B4: maxFailed', () => {
     world.set({ version: '2.0.0', batches: ['30%', '100%'], maxFailed: 2 });
     await world.round();
     for (const name of world.given('2.0.0').slice(0, 2)) bad.add(name);
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('True/MaxFailed');
     expect(world.status().failures).toHaveLength(2);
     expect(world.given('2.0.0')).toHaveLength(1);
@@ -368,7 +370,7 @@ describe('B4: maxFailed', () => {
   it('one failure below maxFailed does not halt, and the rest goes on without that machine', async () => {
     const world = await verifiedWorld({ machines: 6, fails: (machine, entry) => entry.version === '2.0.0' && machine === 'm2' });
     world.set({ version: '2.0.0', batches: [2, '100%'], maxFailed: 2 });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('False/WithinLimits');
     expect(world.given('2.0.0')).toHaveLength(5);
     expect(world.entry('m2')).toMatchObject({ version: '1.0.0', failed: { reason: 'ProbesFailed' } });
@@ -379,7 +381,7 @@ describe('B4: maxFailed', () => {
     let broken = true;
     const world = await verifiedWorld({ machines: 3, fails: (_machine, entry) => broken && entry.version === '2.0.0' });
     world.set({ version: '2.0.0', batches: [1, '100%'] });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('True/MaxFailed');
     broken = false;
     await world.rounds(5);
@@ -388,7 +390,7 @@ describe('B4: maxFailed', () => {
     await world.round();
     const [again = ''] = world.given('2.0.0');
     expect(world.entry(again)).toMatchObject({ attempt: 2 });
-    await world.quiet();
+    await world.rest();
     expect(world.given('2.0.0')).toHaveLength(3);
     expect(world.status().failed).toBe(0);
   });
@@ -402,7 +404,7 @@ describe('safety 4, B4: failures outlive their machines', () => {
     world.set({ version: '2.0.0', unitDigest: 'B', batches: [1, '100%'] });
     const tried = new Set<string>();
     for (let turn = 0; turn < 12; turn++) {
-      await world.quiet();
+      await world.rest();
       for (const { metadata, spec } of world.machines()) {
         if (spec.components?.[0]?.failed === undefined) continue;
         tried.add(metadata.name);
@@ -419,7 +421,7 @@ describe('safety 4, B4: failures outlive their machines', () => {
     await world.rounds(2);
     expect(world.status()).toMatchObject({ failed: 0 });
     world.set({ version: '3.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Progressing')).toBe('False/Complete');
   });
 
@@ -428,7 +430,7 @@ describe('safety 4, B4: failures outlive their machines', () => {
       const world = createWorld({ machines: 0, fails });
       for (let count = 0; count < 4; count++) world.join({ in: 'yes' });
       world.set({ version: '1.0.0', selector: { in: 'yes' }, batches: ['100%'] });
-      await world.quiet();
+      await world.rest();
       world.set({ version: '2.0.0', batches: [1, '100%'], maxFailed: 1 });
       await world.round();
       const [name = ''] = world.given('2.0.0');
@@ -438,14 +440,14 @@ describe('safety 4, B4: failures outlive their machines', () => {
         if (goes === 'unselected') metadata.labels = {};
         else metadata.deletionTimestamp = new Date(world.clock.now()).toISOString();
       });
-      await world.quiet();
+      await world.rest();
       expect(world.condition('Halted')).toBe('True/MaxFailed');
       expect(world.status().failures).toMatchObject([{ machine: `web/${name}` }]);
       expect(world.status().failures).toHaveLength(1);
     }
   });
 
-  it('a record that is full halts, whatever maxFailed says', async () => {
+  it('a record that is full halts, with any maxFailed', async () => {
     const world = await verifiedWorld({ machines: 120, fails });
     world.set({ version: '2.0.0', batches: ['100%'], maxFailed: 1000 });
     await world.rounds(8);
@@ -465,7 +467,7 @@ describe('B5: joiners', () => {
     expect(world.entry(joiner)).toMatchObject({ version: '1.0.0', joinedRevision: 2 });
     expect(world.status().batch).toBe(1);
     isGranted = true;
-    await world.quiet();
+    await world.rest();
     expect(world.entry(joiner)?.version).toBe('2.0.0');
   });
 
@@ -490,26 +492,26 @@ describe('B5: joiners', () => {
   it('are members of the next revision', async () => {
     const world = await verifiedWorld({ machines: 2 });
     const joiner = world.joinNew();
-    await world.quiet();
+    await world.rest();
     expect(world.entry(joiner)).toMatchObject({ version: '1.0.0', joinedRevision: 1 });
     world.register(joiner);
     world.set({ version: '2.0.0', batches: [1, '100%'] });
-    await world.quiet();
+    await world.rest();
     expect(world.entry(joiner)?.version).toBe('2.0.0');
   });
 
   it('with nothing on them get the verified content also while the set is halted', async () => {
     const world = await verifiedWorld({ machines: 3, fails: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('True/MaxFailed');
     const joiner = world.joinNew();
-    await world.quiet();
+    await world.rest();
     expect(world.entry(joiner)?.version).toBe('1.0.0');
     expect(world.agents.get(joiner)?.running).toBe('1.0.0');
   });
 
-  it('are what a revision is tried on once nobody else is left', async () => {
+  it('are what a revision is tried on once no other is left', async () => {
     const world = await verifiedWorld({ machines: 2 });
     world.set({ version: '2.0.0', paused: true });
     await world.round();
@@ -520,18 +522,18 @@ describe('B5: joiners', () => {
     world.leave('m0');
     world.leave('m1');
     world.set({ ceiling: undefined, batches: [1, '100%'] });
-    await world.quiet();
+    await world.rest();
     expect(joiners.map((name) => world.entry(name)?.version)).toEqual(['2.0.0', '2.0.0']);
   });
 });
 
 describe('B5: joiners', () => {
-  it('keep the target that they hold when somebody older comes back', async () => {
+  it('keep the target that they hold when an older machine comes back', async () => {
     let isGranted = true;
     const world = createWorld({ machines: 0, waits: () => !isGranted });
     const [away, member] = [world.join({ in: 'yes' }), world.join({ in: 'yes' })];
     world.set({ version: '1.0.0', selector: { in: 'yes' }, batches: ['100%'] });
-    await world.quiet();
+    await world.rest();
     world.editMachine(away, ({ metadata }) => void (metadata.labels = {}));
     isGranted = false;
     world.set({ version: '2.0.0' });
@@ -574,16 +576,16 @@ describe('B5: joiners', () => {
     world.join({ in: 'yes' });
     world.set({ version: '3.0.0', selector: { in: 'no' } }, 'second');
     world.set({ version: '1.0.0', selector: { in: 'yes' } });
-    await world.quiet();
+    await world.rest();
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('True/MaxFailed');
     world.api.remove(MachineComponentSets, { name: 'second' });
     world.editMachine(old, ({ metadata }) => void (metadata.labels = { in: 'yes' }));
-    await world.quiet();
+    await world.rest();
     expect(world.entry(old)?.version).toBe('3.0.0');
     world.set({ version: '1.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.entry(old)?.version).toBe('1.0.0');
   });
 });
@@ -605,9 +607,9 @@ describe('safety 3, B5: machines in use that a set selects later', () => {
     const world = createWorld({ machines: 0, fails: (machine) => bad(machine) });
     for (let count = 0; count < 2; count++) world.join({ in: 'yes' });
     world.set({ version: '1.0.0', selector: { in: 'yes' }, unitDigest: 'A', batches: [1, '25%', '100%'], soakSeconds: 20 });
-    await world.quiet();
+    await world.rest();
     for (let count = 0; count < 30; count++) world.join({ in: 'no' });
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ desired: 2, evidence: { unitDigest: 'A' }, batch: 0 });
     return world;
   }
@@ -625,14 +627,14 @@ describe('safety 3, B5: machines in use that a set selects later', () => {
     }
     expect([...steps]).toEqual([3, 9, 32]);
     expect(world.status().evidence).toMatchObject({ unitDigest: 'A' });
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ updated: 32, revision: { number: 2 } });
   });
 
   it.each(widenings)('%s and fail halt the set at maxFailed', async (_why, widen) => {
     const world = await narrow((machine) => Number(machine.slice(1)) >= 2);
     widen(world);
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('True/MaxFailed');
     expect(world.machines().filter(({ spec }) => spec.components !== undefined)).toHaveLength(3);
     expect(world.status().evidence).toBeUndefined();
@@ -656,14 +658,14 @@ describe('safety 3, B5: machines in use that a set selects later', () => {
     const world = createWorld({ machines: 0 });
     for (let count = 0; count < 32; count++) world.join({ in: 'yes' });
     world.set({ version: '1.0.0', selector: { in: 'yes' }, unitDigest: 'A', batches: [1, '25%', '100%'], soakSeconds: 20 });
-    await world.quiet();
+    await world.rest();
     const label = (value: string): void => {
       for (const { metadata } of world.machines().slice(2))
         world.editMachine(metadata.name, (machine) => void (machine.metadata.labels = { in: value }));
     };
     label('no');
     world.set({ version: '2.0.0', unitDigest: 'B' });
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ desired: 2, evidence: { unitDigest: 'B' } });
     label('yes');
     await world.round();
@@ -682,10 +684,10 @@ describe('safety 3, B5: machines in use that a set selects later', () => {
     const world = createWorld({ machines: 0 });
     for (let count = 0; count < 4; count++) world.join({ in: 'yes' });
     world.set({ version: '1.0.0', selector: { in: 'yes' }, unitDigest: 'A', batches: [1, '100%'], soakSeconds: 20 });
-    await world.quiet();
+    await world.rest();
     const label = (value: string): void => world.editMachine('m1', (machine) => void (machine.metadata.labels = { in: value }));
     label('no');
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m1')).toMatchObject({ revision: 1, left: true });
     label('yes');
     for (let round = 0; round < 5; round++) {
@@ -696,21 +698,21 @@ describe('safety 3, B5: machines in use that a set selects later', () => {
     expect(world.entry('m1')?.left).toBeUndefined();
   });
 
-  it('are not counted again when a selector changes and adds nobody', async () => {
+  it('are not counted again when a selector changes and adds no machine', async () => {
     const world = await narrow();
     const { evidence } = world.status();
     world.set({ selector: { in: 'yes', nothing: 'else' } });
     world.set({ selector: { in: 'yes' }, pools: ['web'] });
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ revision: { number: 1 } });
     expect(world.status().evidence, 'the evidence is the one that was given, and no other').toEqual(evidence);
   });
 });
 
 describe('B6: offline machines', () => {
-  it('are waited for until the policy says otherwise, then set aside', async () => {
+  it('are waited for until the policy ends that, then set aside', async () => {
     const world = await verifiedWorld({ machines: 10 });
-    silence(world, 'm3');
+    stopAgents(world, 'm3');
     world.set({ version: '2.0.0', batches: ['100%'] });
     await world.rounds(30);
     expect(world.condition('Progressing')).not.toBe('False/Complete');
@@ -720,28 +722,28 @@ describe('B6: offline machines', () => {
 
   it('are not given new content while set aside, and catch up when they return, under the same rules', async () => {
     const world = await verifiedWorld({ machines: 10 });
-    silence(world, 'm3');
+    stopAgents(world, 'm3');
     await world.rounds(70);
     expect(world.status().offline).toBe(1);
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m3')?.version).toBe('1.0.0');
     const agent = world.agents.get('m3');
     if (agent !== undefined) agent.online = true;
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m3')?.version).toBe('2.0.0');
   });
 
   it('beyond the cap halt the set, until they are back', async () => {
     const world = await verifiedWorld({ machines: 10 });
-    silence(world, 'm1', 'm2', 'm3');
+    stopAgents(world, 'm1', 'm2', 'm3');
     await world.rounds(70);
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('True/TooManyOffline');
     expect(world.given('2.0.0')).toHaveLength(0);
     for (const agent of world.agents.values()) agent.online = true;
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('False/WithinLimits');
     expect(world.given('2.0.0')).toHaveLength(10);
   });
@@ -750,7 +752,7 @@ describe('B6: offline machines', () => {
     const world = await verifiedWorld({ machines: 4 });
     world.set({ offlinePolicy: { afterSeconds: 15 } });
     const begin = world.clock.now();
-    silence(world, 'm0', 'm1', 'm2', 'm3');
+    stopAgents(world, 'm0', 'm1', 'm2', 'm3');
     while (world.clock.now() - begin < 170_000) await world.round();
     expect(world.status().offline ?? 0).toBe(0);
     expect(world.condition('Halted')).toBe('False/WithinLimits');
@@ -759,7 +761,7 @@ describe('B6: offline machines', () => {
   });
 
   async function kubeletAlone(world: World, name: string, rounds: number): Promise<void> {
-    silence(world, name);
+    stopAgents(world, name);
     for (let round = 0; round < rounds; round++) {
       world.api.edit(Leases, { namespace: 'kube-node-lease', name }, (lease) => {
         lease.spec = { ...lease.spec, renewTime: new Date(world.clock.now()).toISOString() };
@@ -768,7 +770,7 @@ describe('B6: offline machines', () => {
     }
   }
 
-  it('a machine whose agent is dead holds up nobody for ever, though its kubelet lives', async () => {
+  it('a machine whose agent is dead holds up no other for ever, though its kubelet lives', async () => {
     const world = await verifiedWorld({ machines: 6 });
     await kubeletAlone(world, 'm0', 80);
     expect(world.status().offline).toBe(1);
@@ -777,7 +779,7 @@ describe('B6: offline machines', () => {
     expect(world.status()).toMatchObject({ updated: 5, failed: 0, evidence: { unitDigest: 'B' } });
   });
 
-  it('an agent that falls silent under new content, while its kubelet lives, has failed at it until it proves otherwise', async () => {
+  it('an agent that stops under new content, while its kubelet lives, has failed at it until it proves otherwise', async () => {
     const world = await verifiedWorld({ machines: 6, waits: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0', batches: [1, '100%'] });
     await world.rounds(2);
@@ -800,11 +802,11 @@ describe('B7: restore', () => {
   it('safety 15: a reverted version that goes out again is none: it takes batches, soaks, and is marked Forward', async () => {
     const world = await verifiedWorld({ machines: 10 }, { unitDigest: 'A' });
     world.set({ version: '2.0.0', unitDigest: 'B' });
-    await world.quiet();
+    await world.rest();
     world.set({ version: '1.0.0', ...RESTORE_A });
-    await world.quiet();
+    await world.rest();
     expect(world.machines().every((machine) => machine.spec.components?.[0]?.lane === 'Restore')).toBe(true);
-    // What was declared for another digest says nothing of this one.
+    // What was declared for another digest means nothing for this one.
     world.set({ version: '2.0.0', unitDigest: 'B', batches: [1, '50%', '100%'], soakSeconds: 60 });
     await world.rounds(5);
     expect(world.given('2.0.0')).toHaveLength(1);
@@ -819,7 +821,7 @@ describe('B7: restore', () => {
       { unitDigest: 'A' },
     );
     world.set({ version: '2.0.0', unitDigest: 'B' });
-    await world.quiet();
+    await world.rest();
     world.set({ version: '1.0.0', ...RESTORE_A });
     await world.rounds(2);
     const before = world.entry('m0');
@@ -832,7 +834,7 @@ describe('B7: restore', () => {
   it('skips batch order, ceiling and soak', async () => {
     const world = await verifiedWorld({ machines: 10 }, { unitDigest: 'A' });
     world.set({ version: '2.0.0', unitDigest: 'B', batches: ['100%'] });
-    await world.quiet();
+    await world.rest();
     expect(world.given('2.0.0')).toHaveLength(10);
     world.set({ version: '1.0.0', ...RESTORE_A, batches: [1, '100%'], soakSeconds: 3600, ceiling: { unitDigest: 'B', nodes: 10 } });
     await world.round();
@@ -844,13 +846,13 @@ describe('B7: restore', () => {
   it('skips a halt', async () => {
     const world = await verifiedWorld({ machines: 6 });
     world.set({ version: '2.0.0', batches: ['100%'] });
-    await world.quiet();
-    silence(world, 'm1', 'm2');
+    await world.rest();
+    stopAgents(world, 'm1', 'm2');
     await world.rounds(70);
     expect(world.condition('Halted')).toBe('True/TooManyOffline');
     world.set({ version: '1.0.0', ...RESTORE_A });
     await world.rounds(10);
-    // Also where nobody listens: the node must not come back and go on with what was withdrawn.
+    // Also where no agent reads it: the node must not come back and go on with what was withdrawn.
     expect(world.given('1.0.0')).toHaveLength(6);
   });
 
@@ -868,14 +870,14 @@ describe('B7: restore', () => {
   it('is not for a set or a machine that is paused, nor for one that is held', async () => {
     const world = await verifiedWorld({ machines: 3 });
     world.set({ version: '2.0.0', batches: ['100%'] });
-    await world.quiet();
+    await world.rest();
     world.editMachine('m0', (machine) => void (machine.spec.hold = true));
     world.editMachine('m1', (machine) => void (machine.spec.paused = true));
     world.set({ version: '1.0.0', ...RESTORE_A, paused: true });
-    await world.quiet();
+    await world.rest();
     expect(world.given('1.0.0')).toEqual([]);
     world.set({ paused: false });
-    await world.quiet();
+    await world.rest();
     expect(world.given('1.0.0')).toEqual(['m2']);
   });
 });
@@ -885,9 +887,9 @@ describe('B8: canary', () => {
     const world = createWorld({ machines: 4, fails: (machine, entry) => entry.version === '2.0.0' && machine === 'm5' });
     const [good, bad] = [world.join({ canary: 'yes' }), world.join({ canary: 'yes' })];
     world.set({ version: '1.0.0', batches: ['100%'] });
-    await world.quiet();
+    await world.rest();
     world.set({ canary: { selector: { canary: 'yes' }, version: '2.0.0' }, maxFailed: 2 });
-    await world.quiet();
+    await world.rest();
     expect(world.given('2.0.0')).toEqual([good]);
     expect(world.status().canary).toEqual([
       { machine: `web/${good}`, state: 'Verified' },
@@ -900,7 +902,7 @@ describe('B8: canary', () => {
     const world = createWorld({ machines: 0, fails: (_machine, entry) => entry.version === '2.0.0' });
     for (let count = 0; count < 3; count++) world.join({ canary: 'yes' });
     world.set({ version: '1.0.0', batches: ['100%'] });
-    await world.quiet();
+    await world.rest();
     world.set({ version: '1.0.0', canary: { selector: { canary: 'yes' }, version: '2.0.0' }, batches: [1, '100%'] });
     world.process.relist();
     await world.process.runSet();
@@ -916,12 +918,12 @@ describe('B8: canary', () => {
   it('a canary that is promoted is not written again where it runs', async () => {
     const world = await verifiedWorld({ machines: 3 });
     const canary = world.join({ canary: 'yes' });
-    await world.quiet();
+    await world.rest();
     world.set({ canary: { selector: { canary: 'yes' }, version: '2.0.0' } });
-    await world.quiet();
+    await world.rest();
     const before = world.entry(canary);
     world.set({ version: '2.0.0', canary: undefined, batches: [1, '100%'] });
-    await world.quiet();
+    await world.rest();
     expect(world.given('2.0.0')).toHaveLength(4);
     expect(world.entry(canary)).toEqual(before);
   });

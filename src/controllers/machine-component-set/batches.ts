@@ -4,7 +4,7 @@ import { isInFlight, type Standing, type Standings } from './standing.ts';
 
 /** Where one content of a set stands in its batches. Derived from Machines each time; nothing of it is stored (docs/protocols.md#b3). */
 export interface BatchState {
-  /** Whose batches these are: see `Standing.cohort`; undefined where nobody has this content as its target. */
+  /** Whose batches these are: see `Standing.cohort`; undefined where no machine has this content as its target. */
   cohort: number | undefined;
   /** Cumulative. */
   sizes: number[];

@@ -10,7 +10,7 @@ async function worldWith(machines: number, canaries: number, broken: string[], s
   const world = createWorld({ machines: 0, fails });
   for (let index = 0; index < machines; index++) world.join({ canary: index < canaries ? 'yes' : 'no' });
   world.set({ version: '1.0.0', unitDigest: 'A', batches: [1, '10%', '50%', '100%'], ...spec });
-  await world.quiet(500);
+  await world.rest(500);
   expect(world.status().evidence?.unitDigest).toBe('A');
   return world;
 }
@@ -20,21 +20,21 @@ const CANARY = { selector: { canary: 'yes' }, version: '2.0.0' };
 const tried = (world: World, version: string): number => world.given(version).length + (world.status().failures?.length ?? 0);
 
 describe('B3: batches of each content', () => {
-  it('machines that keep what they have open no batch of a canary that nobody has tried', async () => {
+  it('machines that keep what they have open no batch of a canary that no machine has tried', async () => {
     const world = await worldWith(40, 20, ['2.0.0']);
     world.set({ canary: CANARY });
-    await world.quiet(500);
+    await world.rest(500);
     expect(tried(world, '2.0.0')).toBe(1);
     expect(world.condition('Halted')).toBe('True/MaxFailed');
   });
 
-  it('a canary that works opens no batch of the main content that nobody has tried', async () => {
+  it('a canary that works opens no batch of the main content that no machine has tried', async () => {
     const world = await worldWith(40, 4, ['3.0.0']);
     world.set({ canary: CANARY, unitDigest: 'B' });
-    await world.quiet(500);
+    await world.rest(500);
     expect(world.given('2.0.0')).toHaveLength(4);
     world.set({ version: '3.0.0', unitDigest: 'C' });
-    await world.quiet(500);
+    await world.rest(500);
     expect(tried(world, '3.0.0')).toBe(1);
     expect(world.condition('Halted')).toBe('True/MaxFailed');
   });
@@ -44,7 +44,7 @@ describe('B3: batches of each content', () => {
     world.set({ version: '3.0.0', canary: CANARY, unitDigest: 'B' });
     await world.rounds(2);
     expect([world.given('2.0.0').length, world.given('3.0.0').length]).toEqual([1, 1]);
-    await world.quiet(500);
+    await world.rest(500);
     expect([world.given('2.0.0').length, world.given('3.0.0').length]).toEqual([4, 8]);
     expect(world.status()).toMatchObject({ evidence: { unitDigest: 'B' }, verified: { version: '3.0.0' }, batch: 0 });
   });
@@ -54,10 +54,10 @@ describe('B4, E2: content that works on no machine', () => {
   it.each([
     ['main', '3.0.0'],
     ['canary', '2.0.0'],
-  ])('gives no evidence while the other works, whatever maxFailed is (%s)', async (_which, broken) => {
+  ])('gives no evidence while the other works, with any maxFailed (%s)', async (_which, broken) => {
     const world = await worldWith(10, 2, [broken], { maxFailed: 50 });
     world.set({ version: '3.0.0', canary: CANARY, unitDigest: 'B' });
-    await world.quiet(500);
+    await world.rest(500);
     expect(world.status().failures).toHaveLength(broken === '2.0.0' ? 2 : 8);
     expect(world.status().evidence).toBeUndefined();
     expect(world.status().verified?.version).toBe('1.0.0');
@@ -67,9 +67,9 @@ describe('B4, E2: content that works on no machine', () => {
   it('is never given to a new machine as verified', async () => {
     const world = await worldWith(2, 1, ['3.0.0'], { maxFailed: 50 });
     world.set({ canary: CANARY, unitDigest: 'B' });
-    await world.quiet(500);
+    await world.rest(500);
     world.set({ version: '3.0.0', unitDigest: 'C' });
-    await world.quiet(500);
+    await world.rest(500);
     const joiner = world.joinNew({ canary: 'no' });
     await world.rounds(2);
     expect(world.status().verified?.version).toBe('1.0.0');
@@ -79,7 +79,7 @@ describe('B4, E2: content that works on no machine', () => {
   it('main content is not verified where all machines are canaries', async () => {
     const world = await worldWith(2, 2, []);
     world.set({ version: '3.0.0', canary: CANARY, unitDigest: 'B' });
-    await world.quiet(500);
+    await world.rest(500);
     expect(world.status()).toMatchObject({ evidence: { unitDigest: 'B' }, verified: { version: '1.0.0' } });
   });
 });

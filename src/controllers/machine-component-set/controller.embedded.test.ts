@@ -148,7 +148,7 @@ it('C4a: agents that write their status before each write of the controller keep
   expect(noise.count()).toBeGreaterThan(10);
 }, 60_000);
 
-it('a soak that is made shorter ends at once, not at the next look at everything', async () => {
+it('a soak that is made shorter ends at once, not at the next resync', async () => {
   await cell.client.create(MachineComponentSets, {
     apiVersion: API_VERSION,
     kind: 'MachineComponentSet',
@@ -197,13 +197,13 @@ it('invariant 10: an idle set costs no request', async () => {
   await waitFor(isDone, LATE);
   await cell.ports.recorder.flush();
   let before = '';
-  // At rest: two looks half a second apart see the same version.
+  // At rest: two reads half a second apart show the same version.
   await waitFor(async () => {
     before = cell.cluster.resourceVersion;
     await new Promise((resolve) => setTimeout(resolve, 300));
     return cell.cluster.resourceVersion === before;
   }, LATE);
-  // Noise that concerns nobody leads to no write either.
+  // Noise that concerns no set leads to no write either.
   await cell.client.patch(Namespaces, { name: 'web' }, { merge: { metadata: { labels: { noise: '1' } } } });
   await cell.client.patch(Machines, { namespace: 'web', name: 'a' }, { merge: { metadata: { annotations: { noise: '1' } } } });
   const { resourceVersion } = cell.cluster;

@@ -34,7 +34,7 @@ export interface SetControllerOptions {
 /** No event reports that a Lease is not renewed: sets and machines are reconciled about this often. */
 const RESYNC_MS = 60_000;
 
-/** Index of Machines by the Leases that tell whether they are alive. */
+/** Index of Machines by the Leases that show whether they are alive. */
 const BY_LEASE = 'machinecomponentset/lease';
 function byLease(machine: Stored<Machine>): string[] {
   const { agent, kubelet } = leasesOf(machine);

@@ -56,7 +56,7 @@ interface Of {
   unseenMs?: number;
 }
 
-/** A machine that has the content before this one, unless something else is said. */
+/** A machine that has the content before this one, unless `change` differs. */
 function viewOf(name: string, of: Of = {}): MachineView {
   const { isNew = false, isDeleting = false, labels = {}, spec = {}, agentUnseenMs = 0, unseenMs = agentUnseenMs } = of;
   const entry = 'entry' in of ? of.entry : old;
@@ -165,7 +165,7 @@ describe('B3: as many as the batch under way has room for', () => {
     expect(decided(many(20, waiting), set).writes).toHaveLength(1);
   });
 
-  test('does not count for new machines where nobody in use waits', () => {
+  test('does not count for new machines where no machine in use waits', () => {
     expect(count(many(5, fresh))).toBe(5);
     expect(count([given('a'), given('b'), ...many(5, fresh)])).toBe(5);
     expect(count([waiting('a'), ...many(5, fresh)])).toBe(1);
@@ -220,7 +220,7 @@ describe('B4, B6: a set halts', () => {
     });
   });
 
-  test('where no more failures can be counted, whatever maxFailed is', () => {
+  test('where no more failures can be counted, with any maxFailed', () => {
     const full = many(100, failing, 'm');
     expect(haltOf(full, { maxFailed: 200 })).toEqual({
       reason: 'FailuresFull',
@@ -373,7 +373,7 @@ describe('B5: what a machine that came later is given', () => {
     expect(joins({ labels: { canary: 'yes' } }, verified1, { canary })).toBe('Join 1.0.0');
   });
 
-  test('is tried on it where nobody else is there', () => {
+  test('is tried on it where no other is there', () => {
     expect(decided([fresh('new')], setOf({}, verified1)).lanes).toEqual({ new: 'Forward' });
   });
 });

@@ -26,7 +26,7 @@ export interface Stop {
   message: string;
 }
 
-/** What the status tells; all of it follows from the view. */
+/** What the status reports; all of it follows from the view. */
 export interface Facts {
   revision: Counted;
   standings: Standings;
@@ -198,7 +198,7 @@ function propose(set: MachineComponentSet, standing: Standing, content: Content)
   return [{ standing, content, lane: standing.isJoiner && !isUnverified(set, content) ? 'Join' : 'Forward' }];
 }
 
-/** docs/protocols.md#b7: the set says so for this digest, and the cell's own record says that this content, which no removal is, was verified on this machine. */
+/** docs/protocols.md#b7: the set declares it for this digest, and the cell's own record shows that this content, which no removal is, was verified on this machine. */
 function mayRestore(set: MachineComponentSet, { verified }: Standing, content: Content): boolean {
   const isRecorded = verified.slice(0, 2).some((record) => idOfVerified(record) === idOf(content));
   return laneOf(set.spec) === 'Restore' && isRecorded;

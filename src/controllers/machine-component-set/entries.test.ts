@@ -9,7 +9,7 @@ import { createWorld, type World } from './testing/world.ts';
 async function verifiedWorld(options: Parameters<typeof createWorld>[0], spec: Parameters<World['set']>[0] = {}): Promise<World> {
   const world = createWorld(options);
   world.set({ version: '1.0.0', batches: ['100%'], ...spec });
-  await world.quiet();
+  await world.rest();
   return world;
 }
 
@@ -18,7 +18,7 @@ describe('A1: setRevision', () => {
     const world = createWorld({ machines: 1 });
     for (const [index, version] of ['2.0.0', '1.0.0', '2.0.0'].entries()) {
       world.set({ version });
-      await world.quiet();
+      await world.rest();
       expect(world.status().revision).toMatchObject({ number: index + 1, version });
     }
   });
@@ -35,7 +35,7 @@ describe('A1: setRevision', () => {
       { canary: { selector: { a: 'b' }, version: '2.0.0' } },
     ]) {
       world.set(change);
-      await world.quiet();
+      await world.rest();
       numbers.push(world.status().revision?.number);
     }
     expect(numbers).toEqual([2, 2, 3, 3, 4, 5]);
@@ -54,20 +54,20 @@ describe('A1: setRevision', () => {
   it('goes on above the numbers on Machines when the status was restored from a backup', async () => {
     const world = await verifiedWorld({ machines: 2 });
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     world.api.edit(MachineComponentSets, { name: 'kubelet' }, ({ status }) => {
       if (status?.revision !== undefined) status.revision.number = 1;
     });
-    await world.quiet();
+    await world.rest();
     expect(world.status().revision?.number).toBe(3);
   });
 
   it('goes on above the numbers on Machines when the status was lost', async () => {
     const world = await verifiedWorld({ machines: 2 });
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     world.api.edit(MachineComponentSets, { name: 'kubelet' }, (set) => void delete set.status);
-    await world.quiet();
+    await world.rest();
     expect(world.status().revision?.number).toBe(3);
   });
 });
@@ -87,7 +87,7 @@ describe('A2: one writer', () => {
     };
     world.editMachine('m0', (machine) => machine.spec.components?.unshift(other));
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.machine('m0').spec.components?.map((each) => each.name)).toEqual(['cni', 'kubelet']);
     expect(world.machine('m0').spec.components?.[0]).toEqual(other);
     expect(world.entry('m0')?.version).toBe('2.0.0');
@@ -148,7 +148,7 @@ describe('A3: revision', () => {
     const seen: number[] = [];
     for (const version of ['1.0.0', '2.0.0', '1.0.0', '2.0.0']) {
       world.set({ version });
-      await world.quiet();
+      await world.rest();
       seen.push(world.entry('m0')?.revision ?? 0);
     }
     expect(seen).toEqual([1, 2, 3, 4]);
@@ -175,7 +175,7 @@ describe('A3: revision', () => {
   it('a refused entry is written again above both numbers, so an API restored from backup ends in no stalemate', async () => {
     const world = await verifiedWorld({ machines: 2 });
     world.agents.get('m0')?.remembers(6);
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m0')).toMatchObject({ version: '1.0.0', revision: 8 });
     expect(world.machine('m0').status?.components?.[0]).toMatchObject({
       running: 8,
@@ -205,7 +205,7 @@ describe('A5: a machine that fails', () => {
   it('is left as it is, and marked, where nothing is verified', async () => {
     const world = createWorld({ machines: 2, fails: () => true });
     world.set({ version: '1.0.0' });
-    await world.quiet();
+    await world.rest();
     const [first = ''] = world.given('1.0.0');
     expect(world.entry(first)).toMatchObject({
       version: '1.0.0',
@@ -217,7 +217,7 @@ describe('A5: a machine that fails', () => {
   it('is left as it is, and marked, where what failed is the verified content', async () => {
     const world = await verifiedWorld({ machines: 1 });
     world.reinstall('m0', () => true);
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m0')).toMatchObject({ version: '1.0.0', revision: 1, failed: { setRevision: 1 } });
   });
 
@@ -225,13 +225,13 @@ describe('A5: a machine that fails', () => {
     let broken = true;
     const world = await verifiedWorld({ machines: 1, fails: (_machine, entry) => broken && entry.version === '2.0.0' });
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     broken = false;
     world.set({ soakSeconds: 5, maxFailed: 5 });
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m0')?.version).toBe('1.0.0');
     world.set({ version: '3.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m0')).toMatchObject({ version: '3.0.0', attempt: 1 });
     expect(world.entry('m0')?.failed).toBeUndefined();
   });
@@ -242,7 +242,7 @@ describe('A5: a machine that fails', () => {
     await world.rounds(20);
     expect(world.given('2.0.0')).toHaveLength(2);
     world.set({ version: '3.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.given('3.0.0')).toHaveLength(5);
   });
 
@@ -257,21 +257,21 @@ describe('A5: a machine that fails', () => {
     await world.rounds(2);
     world.set({ version: '3.0.0', paused: true });
     isGranted = true;
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m0')).toMatchObject({ failed: { setRevision: 2 } });
     expect(world.condition('Halted')).toBe('False/WithinLimits');
     world.set({ paused: false });
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m0')?.version).toBe('3.0.0');
   });
 
   it('a revert clears the failure where the old version runs already, without touching the node', async () => {
     const world = await verifiedWorld({ machines: 1, fails: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     const { revision } = world.entry('m0') ?? {};
     world.set({ version: '1.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m0')).toMatchObject({ version: '1.0.0', revision });
     expect(world.entry('m0')?.failed).toBeUndefined();
     expect(world.condition('Halted')).toBe('False/WithinLimits');
@@ -282,7 +282,7 @@ describe('A5: a machine that fails', () => {
     world.set({ version: '2.0.0' });
     await world.round();
     world.api.remove(MachineComponentSets, { name: 'kubelet' });
-    await world.quiet();
+    await world.rest();
     expect(world.entry('m0')).toMatchObject({ version: '1.0.0', failed: { setRevision: 2 } });
   });
 });
@@ -291,7 +291,7 @@ describe('A6: sets', () => {
   it('deleting one orphans its entries', async () => {
     const world = await verifiedWorld({ machines: 3 });
     world.api.remove(MachineComponentSets, { name: 'kubelet' });
-    await world.quiet();
+    await world.rest();
     expect(world.given('1.0.0')).toHaveLength(3);
   });
 
@@ -305,7 +305,7 @@ describe('A6: sets', () => {
     expect(world.machines().map((machine) => machine.spec.components?.[0])).toMatchObject(
       Array.from({ length: 3 }, () => ({ setUID: uid, setRevision: 1, joinedRevision: 1, revision })),
     );
-    await world.quiet();
+    await world.rest();
     expect(world.status('second').verified?.version).toBe('1.0.0');
   });
 
@@ -314,12 +314,12 @@ describe('A6: sets', () => {
     world.set({ action: 'Remove', batches: [1, '100%'], unitDigest: 'B' });
     await world.round();
     expect(world.machines().filter((machine) => machine.spec.components?.[0]?.action === 'Remove')).toHaveLength(1);
-    await world.quiet();
+    await world.rest();
     expect([...world.agents.values()].map((agent) => agent.running)).toEqual([undefined, undefined, undefined]);
     expect(world.status()).toMatchObject({ updated: 3, evidence: { unitDigest: 'B' } });
     expect(world.status().verified).toBeUndefined();
     world.agents.get('m0')?.reboot();
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Progressing')).toBe('False/Complete');
   });
 
@@ -327,12 +327,12 @@ describe('A6: sets', () => {
     const world = await verifiedWorld({ machines: 3 });
     world.set({ componentName: 'kubelet', version: '2.0.0' }, 'second');
     world.set({ version: '3.0.0' });
-    await world.quiet();
+    await world.rest();
     expect([world.condition('Conflict'), world.condition('Conflict', 'second')]).toEqual(['True/SameMachines', 'True/SameMachines']);
     expect(world.given('1.0.0')).toHaveLength(3);
     expect(world.events.filter((event) => event.reason === 'SetsConflict')).toHaveLength(2);
     world.set({ selector: { none: 'such' } }, 'second');
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Conflict')).toBe('False/NoConflict');
     expect(world.given('3.0.0')).toHaveLength(3);
   });
@@ -342,7 +342,7 @@ describe('what a machine cannot be given', () => {
   it('a version without MachineComponent: a condition, and nothing is written', async () => {
     const world = await verifiedWorld({ machines: 2 });
     world.set({ version: '9.9.9' });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Progressing')).toBe('False/ComponentMissing');
     expect(world.given('1.0.0')).toHaveLength(2);
   });
@@ -356,12 +356,12 @@ describe('what a machine cannot be given', () => {
       spec: { componentName: 'kubelet', version: '4.0.0', platforms: [{ os: 'linux', arch: 'arm64', artifacts: [] }] },
     });
     world.set({ version: '4.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Progressing')).toBe('False/NoPlatform');
     expect(world.given('1.0.0')).toHaveLength(2);
   });
 
-  it('anything, while its agent has never been heard', async () => {
+  it('anything, while its agent has never reported', async () => {
     const world = createWorld({ machines: 2 });
     for (const agent of world.agents.values()) agent.online = false;
     world.set({ version: '1.0.0' });
@@ -371,25 +371,25 @@ describe('what a machine cannot be given', () => {
   });
 
   it.each(['hold', 'paused'] as const)(
-    'a machine with spec.%s holds up nobody for ever: it is set aside, and follows when it is let go',
+    'a machine with spec.%s holds up no other for ever: it is set aside, and follows when it is let go',
     async (field) => {
       const world = await verifiedWorld({ machines: 4 });
       world.editMachine('m1', (machine) => void (machine.spec[field] = true));
       world.set({ version: '2.0.0', unitDigest: 'B', batches: [1, '100%'] });
-      await world.quiet();
+      await world.rest();
       expect(world.given('2.0.0')).toHaveLength(3);
       expect(world.condition('Available')).toBe('True/UpdatedWithExceptions');
       expect(world.status()).toMatchObject({ offline: 1, verified: { version: '2.0.0' }, evidence: { unitDigest: 'B' } });
       world.editMachine('m1', (machine) => void delete machine.spec[field]);
-      await world.quiet();
+      await world.rest();
       expect(world.given('2.0.0')).toHaveLength(4);
     },
   );
 
-  it('many that humans hold do not halt the set; many whose nodes say so do', async () => {
+  it('many that humans hold do not halt the set; many whose nodes report a hold do', async () => {
     const world = await verifiedWorld({ machines: 4 });
     for (const name of ['m0', 'm1']) world.editMachine(name, (machine) => void (machine.spec.hold = true));
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('False/WithinLimits');
     for (const name of ['m0', 'm1']) {
       world.editMachine(name, ({ spec, status }) => {
@@ -402,7 +402,7 @@ describe('what a machine cannot be given', () => {
     expect(world.condition('Halted')).toBe('True/TooManyOffline');
   });
 
-  it('a component whose requirement nobody wants there: a condition', async () => {
+  it('a component whose requirement no set wants there: a condition', async () => {
     const world = createWorld({ machines: 1 });
     world.api.create(MachineComponents, {
       apiVersion: API_VERSION,
@@ -416,19 +416,19 @@ describe('what a machine cannot be given', () => {
       },
     });
     world.set({ version: '5.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('RequirementsMet')).toBe('False/NotWanted');
     world.set({ componentName: 'containerd', version: '1.7.0' }, 'containerd');
-    await world.quiet();
+    await world.rest();
     expect(world.condition('RequirementsMet')).toBe('False/NotWanted');
     world.set({ version: '2.1.0' }, 'containerd');
-    await world.quiet();
+    await world.rest();
     expect(world.condition('RequirementsMet')).toBe('True/Met');
   });
 });
 
 describe('A3: an agent that reports a revision above which there is none', () => {
-  it('has failed, is given nothing more, and says so', async () => {
+  it('has failed, is given nothing more, and is reported', async () => {
     const world = await verifiedWorld({ machines: 2 });
     const [first] = world.machines();
     const agent = world.agents.get(first?.metadata.name ?? '');

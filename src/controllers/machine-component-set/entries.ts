@@ -9,7 +9,7 @@ export function nextRevision(entry: ComponentEntry | undefined, reported: Compon
 }
 
 /**
- * No number is left above what this agent names, which no honest one does: it could refuse whatever it is given, so it is given nothing more
+ * No number is left above what this agent names, which no honest one does: it could refuse every entry, so it is given nothing more
  * (docs/protocols.md#a3). The Machine has to be replaced.
  */
 export function exhausted(entry: ComponentEntry | undefined, reported: ComponentStatus | undefined): Failure | undefined {
@@ -49,8 +49,8 @@ export interface Failure {
 }
 
 /**
- * How this very entry failed, while nothing on it says so yet (docs/protocols.md#a5). Told by the agent of the component, or, where it could not
- * tell, by the outcome of the operation that was to carry the entry out: that is not tried again either, and must not be waited for.
+ * How this very entry failed, while nothing on it records that yet (docs/protocols.md#a5). The agent reports it of the component. Where it could not, the
+ * outcome of the operation that was to carry the entry out shows it: that is not tried again either, and must not be waited for.
  */
 export function unrecordedFailure(machine: Machine, entry: ComponentEntry, reported: ComponentStatus | undefined): Failure | undefined {
   if (entry.failed !== undefined) return undefined;
@@ -63,7 +63,7 @@ export function unrecordedFailure(machine: Machine, entry: ComponentEntry, repor
   if (end?.outcome !== 'PermanentFailure') return undefined;
   const isCarriedOut =
     reported !== undefined && reported.running === entry.revision && (reported.state === 'Healthy' || reported.state === 'Removed');
-  return isCarriedOut ? undefined : { reason: 'OperationFailed', message: end.report.message ?? 'the agent cannot say how' };
+  return isCarriedOut ? undefined : { reason: 'OperationFailed', message: end.report.message ?? 'the agent reported no cause' };
 }
 
 /** Whether a failure still keeps the machine from being tried again: until the content or rolloutID changes (docs/protocols.md#a5); `since`: the setRevision with which the content began. */

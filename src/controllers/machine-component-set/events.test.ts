@@ -71,7 +71,7 @@ it.each<[string, Partial<SetStatus> | undefined, Partial<SetStatus>, string[]]>(
   ['no batch that is an earlier one', { batch: 2 }, { batch: 1 }, []],
   ['no batch where none was known', {}, { batch: 2 }, []],
   ['no batch where none is known any more', { batch: 2 }, {}, []],
-])('tells %s', (_what, before, after, expected) => {
-  const told = eventsOf(before === undefined ? undefined : status(before), status(after));
-  expect(told.map(({ type, reason, message }) => `${type} ${reason} ${message}`)).toEqual(expected);
+])('reports %s', (_what, before, after, expected) => {
+  const events = eventsOf(before === undefined ? undefined : status(before), status(after));
+  expect(events.map(({ type, reason, message }) => `${type} ${reason} ${message}`)).toEqual(expected);
 });

@@ -2,7 +2,7 @@ import type { RecordedEvent } from '../../kube/recorder.ts';
 import { findCondition } from '../../kube/conditions.ts';
 import type { SetStatus } from './report.ts';
 
-/** What changed in a set that people want to hear of. Told once, since each is a difference of two statuses. */
+/** What changed in a set that people want to know. Reported once, since each is a difference of two statuses. */
 export function eventsOf(before: SetStatus | undefined, after: SetStatus): RecordedEvent[] {
   const events: RecordedEvent[] = [];
   const became = (type: string): string | undefined => {

@@ -8,7 +8,7 @@ import { createWorld, type World } from './testing/world.ts';
 async function verifiedWorld(options: Parameters<typeof createWorld>[0], spec: Parameters<World['set']>[0] = {}): Promise<World> {
   const world = createWorld(options);
   world.set({ version: '1.0.0', batches: ['100%'], unitDigest: 'A', ...spec });
-  await world.quiet();
+  await world.rest();
   return world;
 }
 
@@ -44,7 +44,7 @@ describe('invariant 3: evidence', () => {
     ['a component that only is unhealthy', { ...good, state: 'Unhealthy' as const }, 'b', true, 'Unhealthy'],
     ['probes that held in the boot before', good, 'c', true, 'this boot'],
     ['an agent without a boot', good, undefined, true, 'this boot'],
-    ['a silent agent', good, 'b', false, 'silent'],
+    ['an agent without a fresh Lease', good, 'b', false, 'does not renew its Lease'],
   ])('is not %s', (_what, reported, bootID, agentFresh, message) => {
     expect(missingEvidence({ entry, reported, bootID, agentFresh })).toContain(message);
   });
@@ -68,11 +68,11 @@ describe('E2: evidence of a unit', () => {
       if (world.given('2.0.0').length < 3 || world.status().updated !== 3) digests.add(world.status().evidence?.unitDigest);
     }
     expect([...digests]).toEqual([undefined]);
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ evidence: { unitDigest: 'B' }, verified: { unitDigest: 'B', version: '2.0.0' } });
     const agent = world.agents.get('m0');
     if (agent !== undefined) agent.healthy = false;
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ evidence: { unitDigest: 'B' }, updated: 2 });
   });
 
@@ -89,7 +89,7 @@ describe('E2: evidence of a unit', () => {
     expect(world.status().evidence?.unitDigest).toBe(isSet ? undefined : 'A');
   });
 
-  it('does not outlive a change of content that nobody gave a new digest', async () => {
+  it('does not outlive a change of content that has no new digest', async () => {
     const world = await verifiedWorld({ machines: 2, waits: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0' });
     await world.rounds(3);
@@ -104,10 +104,10 @@ describe('E2: evidence of a unit', () => {
     const agent = world.agents.get('m0');
     if (agent !== undefined) agent.healthy = false;
     world.set({ version: '1.0.0', unitDigest: 'A' });
-    await world.quiet();
+    await world.rest();
     expect(world.status().evidence).toBeUndefined();
     if (agent !== undefined) agent.healthy = true;
-    await world.quiet();
+    await world.rest();
     expect(world.status().evidence?.unitDigest).toBe('A');
   });
 
@@ -115,7 +115,7 @@ describe('E2: evidence of a unit', () => {
     const world = await verifiedWorld({ machines: 3 });
     const before = world.machines().map((machine) => machine.metadata.resourceVersion);
     world.set({ unitDigest: 'B', maxFailed: 2 });
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ evidence: { unitDigest: 'B' }, verified: { unitDigest: 'B' } });
     // The agents of the model write nothing either.
     expect(world.machines().map((machine) => machine.metadata.resourceVersion)).toEqual(before);
@@ -134,23 +134,23 @@ describe('E2: evidence of a unit', () => {
   it('of a set without machines is gone when the first machine comes, which has to prove it', async () => {
     const world = createWorld({ machines: 0 });
     world.set({ version: '1.0.0', unitDigest: 'A', soakSeconds: 60 });
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ desired: 0, evidence: { unitDigest: 'A' } });
     world.join();
     await world.round();
     expect(world.status().desired).toBe(1);
     expect(world.status().evidence).toBeUndefined();
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ evidence: { unitDigest: 'A' }, verified: { unitDigest: 'A' } });
     world.leave('m0');
-    await world.quiet();
+    await world.rest();
     expect(world.status()).toMatchObject({ desired: 0, evidence: { unitDigest: 'A' } });
   });
 
   it('does not come from machines that all failed or are set aside', async () => {
     const world = createWorld({ machines: 1, fails: () => true });
     world.set({ version: '1.0.0', unitDigest: 'A', maxFailed: 5 });
-    await world.quiet();
+    await world.rest();
     expect(world.status().evidence).toBeUndefined();
     expect(world.status().verified).toBeUndefined();
   });
@@ -161,14 +161,14 @@ describe('E3: verified on a machine', () => {
     const world = await verifiedWorld({ machines: 1 });
     for (const version of ['2.0.0', '3.0.0']) {
       world.set({ version, values: { of: version } });
-      await world.quiet();
+      await world.rest();
     }
     expect(world.machine('m0').status?.verified).toMatchObject([
       { name: 'kubelet', version: '3.0.0', values: { of: '3.0.0' }, revision: 3, bootID: 'boot-1' },
       { name: 'kubelet', version: '2.0.0', values: { of: '2.0.0' }, revision: 2, unitDigest: 'A' },
     ]);
     world.set({ version: '2.0.0', values: { of: '2.0.0' } });
-    await world.quiet();
+    await world.rest();
     expect(world.machine('m0').status?.verified?.map((each) => [each.version, each.revision])).toEqual([
       ['2.0.0', 4],
       ['3.0.0', 3],
@@ -187,7 +187,7 @@ describe('E3: verified on a machine', () => {
     if (agent !== undefined) agent.healthy = true;
     await world.rounds(5);
     expect(world.machine('m0').status?.verified ?? []).toEqual([]);
-    await world.quiet();
+    await world.rest();
     expect(world.machine('m0').status?.verified).toHaveLength(1);
   });
 
@@ -198,11 +198,11 @@ describe('E3: verified on a machine', () => {
     world.editMachine('m0', (machine) => {
       for (const soak of machine.status?.soaks ?? []) soak.since = '2036-01-01T00:00:00Z';
     });
-    await world.quiet();
+    await world.rest();
     expect(world.machine('m0').status?.verified).toHaveLength(1);
   });
 
-  it('UpToDate says of a new machine that its first installation is under way, until all of it is proved', async () => {
+  it('UpToDate reports of a new machine that its first installation is under way, until all of it is proved', async () => {
     const world = createWorld({ machines: 0 });
     const name = world.joinNew();
     const upToDate = (): string | undefined => world.machine(name).status?.conditions?.find((each) => each.type === 'UpToDate')?.reason;
@@ -220,7 +220,7 @@ describe('E3: verified on a machine', () => {
     expect(upToDate()).toBe('Updating');
   });
 
-  it('UpToDate tells what the machine proves of its own entries', async () => {
+  it('UpToDate reports what the machine proves of its own entries', async () => {
     const world = createWorld({ machines: 1 });
     const upToDate = (): string => {
       const found = world.machine('m0').status?.conditions?.find((each) => each.type === 'UpToDate');
@@ -233,7 +233,7 @@ describe('E3: verified on a machine', () => {
     expect(upToDate()).toBe('False/Updating');
     await world.rounds(3);
     expect(upToDate()).toBe('False/Soaking');
-    await world.quiet();
+    await world.rest();
     expect(upToDate()).toBe('True/AllProved');
     const agent = world.agents.get('m0');
     if (agent !== undefined) agent.online = false;
@@ -246,35 +246,35 @@ describe('E4: ceiling', () => {
   it('bounds how many machines get the content of its digest', async () => {
     const world = await verifiedWorld({ machines: 6 });
     world.set({ version: '2.0.0', unitDigest: 'B', ceiling: { unitDigest: 'B', nodes: 2 } });
-    await world.quiet();
+    await world.rest();
     expect(world.given('2.0.0')).toHaveLength(2);
     expect(world.condition('Progressing')).toBe('False/Ceiling');
     world.set({ ceiling: { unitDigest: 'B', nodes: 4 } });
-    await world.quiet();
+    await world.rest();
     expect(world.given('2.0.0')).toHaveLength(4);
     world.set({ ceiling: undefined });
-    await world.quiet();
+    await world.rest();
     expect(world.given('2.0.0')).toHaveLength(6);
   });
 
   it('of another digest counts as 0', async () => {
     const world = await verifiedWorld({ machines: 3 });
     world.set({ version: '2.0.0', unitDigest: 'B', ceiling: { unitDigest: 'A', nodes: 100 } });
-    await world.quiet();
+    await world.rest();
     expect(world.given('2.0.0')).toEqual([]);
   });
 
   it('counts a machine that was given the content and failed', async () => {
     const world = await verifiedWorld({ machines: 4, fails: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0', unitDigest: 'B', maxFailed: 4, ceiling: { unitDigest: 'B', nodes: 2 } });
-    await world.quiet();
+    await world.rest();
     expect(world.status().failed).toBe(2);
   });
 
   it('does not stop a new machine from getting what is verified', async () => {
     const world = await verifiedWorld({ machines: 2 }, { ceiling: { unitDigest: 'A', nodes: 2 } });
     const joiner = world.joinNew();
-    await world.quiet();
+    await world.rest();
     expect(world.entry(joiner)?.version).toBe('1.0.0');
   });
 
@@ -282,10 +282,10 @@ describe('E4: ceiling', () => {
     const world = await verifiedWorld({ machines: 2 }, { unitDigest: 'A' });
     world.set({ ceiling: { unitDigest: 'A', nodes: 0 } });
     const added = world.join();
-    await world.quiet();
+    await world.rest();
     expect(world.entry(added)).toBeUndefined();
     world.set({ ceiling: undefined });
-    await world.quiet();
+    await world.rest();
     expect(world.entry(added)?.version).toBe('1.0.0');
   });
 });
@@ -294,7 +294,7 @@ describe('the status of a set', () => {
   it('carries the generation that it was made for, in the conditions too', async () => {
     const world = await verifiedWorld({ machines: 2 });
     world.set({ soakSeconds: 1 });
-    await world.quiet();
+    await world.rest();
     const set = world.api.find(MachineComponentSets, { name: 'kubelet' });
     expect(set?.status?.observedGeneration).toBe(set?.metadata.generation);
     expect(new Set(set?.status?.conditions?.map((each) => each.observedGeneration))).toEqual(new Set([set?.metadata.generation]));
@@ -303,7 +303,7 @@ describe('the status of a set', () => {
   it('never shows a halt of the revision before with the generation of the new one', async () => {
     const world = await verifiedWorld({ machines: 2, fails: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Halted')).toBe('True/MaxFailed');
     world.set({ version: '3.0.0' });
     world.process.relist();
@@ -327,7 +327,7 @@ describe('the status of a set', () => {
   it('Paused: no machine is given new content', async () => {
     const world = await verifiedWorld({ machines: 2 });
     world.set({ paused: true, version: '2.0.0' });
-    await world.quiet();
+    await world.rest();
     expect(world.condition('Paused')).toBe('True/Paused');
     expect(world.given('2.0.0')).toEqual([]);
     expect(world.status().revision?.number).toBe(2);

@@ -17,7 +17,7 @@ export interface EvidenceInput {
  */
 export function missingEvidence(input: EvidenceInput): string | undefined {
   const { entry, reported } = input;
-  if (!input.agentFresh) return 'the agent is silent';
+  if (!input.agentFresh) return 'the agent does not renew its Lease';
   if (reported === undefined) return 'the agent has reported nothing of it';
   if (reported.running !== entry.revision) return `revision ${entry.revision} is not carried out (${reported.state})`;
   if (entry.action === 'Remove') return reported.state === 'Removed' ? undefined : `it is ${reported.state}`;

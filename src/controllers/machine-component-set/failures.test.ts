@@ -68,7 +68,9 @@ describe('A5: how an entry failed that does not record it yet', () => {
 
   test('is that the operation failed which was to carry it out', () => {
     expect(unrecordedFailure(machine(order, ended), entry, reported)).toEqual({ reason: 'OperationFailed', message: 'it hung' });
-    expect(unrecordedFailure(machine(order, { ...ended, message: undefined }), entry, undefined)?.message).toBe('the agent cannot say how');
+    expect(unrecordedFailure(machine(order, { ...ended, message: undefined }), entry, undefined)?.message).toBe(
+      'the agent reported no cause',
+    );
     for (const [operation, outcome] of [
       [undefined, undefined],
       [undefined, ended],
@@ -144,20 +146,20 @@ describe('B4: the record of failures', () => {
   });
 
   test('forgets what was of another content or rolloutID, and what names no machine', () => {
-    const { uid: _uid, ...nobody } = record('a');
+    const { uid: _uid, ...unnamed } = record('a');
     const { setRevision: _revision, ...never } = record('a');
-    expect(found([], [record('a', { setRevision: 4 }), record('b', { setRevision: 8 }), nobody, never])).toEqual([]);
+    expect(found([], [record('a', { setRevision: 4 }), record('b', { setRevision: 8 }), unnamed, never])).toEqual([]);
     expect(found([], [record('a')], 'again')).toEqual([]);
     expect(found([], [record('a', { rolloutID: 'again' })], 'again')).toHaveLength(1);
     expect(found([], [record('a', { rolloutID: 'again' })])).toEqual([]);
   });
 
-  test('B6: forgets that an agent was silent once it proves otherwise, and not before', () => {
-    const silent = record('a', { reason: 'AgentSilent' });
+  test('B6: forgets that an agent was stale once it proves otherwise, and not before', () => {
+    const stale = record('a', { reason: 'AgentSilent' });
     const well = standing('a', { hasFailed: false });
-    expect(found([well], [silent])).toEqual([]);
-    expect(found([standing('a')], [silent])).toEqual([silent]);
-    expect(found([], [silent])).toEqual([silent]);
+    expect(found([well], [stale])).toEqual([]);
+    expect(found([standing('a')], [stale])).toEqual([stale]);
+    expect(found([], [stale])).toEqual([stale]);
     expect(found([well], [record('a')])).toHaveLength(1);
   });
 

@@ -3,14 +3,14 @@ import type { Machine } from '../../api/machine.ts';
 /** Reason of `UpToDate` on a machine that is new. */
 export const FIRST_INSTALLATION = 'FirstInstallation';
 
-/** Whether the machine controller has said nothing of it yet, so that nobody knows whether it is in use. */
+/** Whether the machine controller has reported nothing of it yet, so that it is unknown whether it is in use. */
 export function isUnreported({ status }: Machine): boolean {
   return status?.firstReadyAt === undefined && status?.phase === undefined;
 }
 
 /**
  * Whether content puts nothing in use at risk there (docs/protocols.md#b3): its Node was never Ready, so nothing ever ran on it. Where the machine
- * controller has not said so, it is in use.
+ * controller has not reported that, it is in use.
  */
 export function isNew({ status }: Machine): boolean {
   if (status?.firstReadyAt !== undefined || status?.phase === undefined) return false;

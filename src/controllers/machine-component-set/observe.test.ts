@@ -57,14 +57,14 @@ function stores(sets: Stored<MachineComponentSet>[] = [], ages: Record<string, L
   };
 }
 
-describe('B6: how long a machine has been silent', () => {
+describe('B6: how long a machine has been stale', () => {
   const found = machine('a');
   const view = (ages: Record<string, LeaseAge>, quietMs = 0, of = found) =>
     viewMachine(of, 'kubelet', stores([], ages, quietMs).liveness, NOW);
   const agent = keyOf(leasesOf(found).agent);
   const kubelet = keyOf(leasesOf(found).kubelet);
 
-  test('is since it was made where nobody renewed anything, except while the server did not answer', () => {
+  test('is since it was made where no Lease was ever renewed, except while the server did not answer', () => {
     expect(view({})).toMatchObject({ unseenMs: HOUR, agentUnseenMs: HOUR, agentFresh: false });
     expect(view({}, 60_000)).toMatchObject({ unseenMs: HOUR - 60_000, agentUnseenMs: HOUR - 60_000 });
   });

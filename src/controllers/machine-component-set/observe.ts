@@ -13,7 +13,7 @@ import { openOf } from './writing.ts';
 /** What is known of one machine and the component of the set in hand. */
 export interface MachineView {
   machine: Stored<Machine>;
-  /** Whoever wrote it. */
+  /** Also where another set wrote it. */
   entry: ComponentEntry | undefined;
   reported: ComponentStatus | undefined;
   /** Newest first. */
@@ -33,7 +33,7 @@ export interface SetView {
   machines: MachineView[];
   /** Those that still have an entry of the set, and are being deleted or not selected any more. */
   former: MachineView[];
-  /** Those whose entry was announced and may still be written, whoever selects them now. */
+  /** Those whose entry was announced and may still be written, also where another set selects them now. */
   open: Stored<Machine>[];
   /** Highest setRevision of this set found on any Machine. */
   highestRevision: number;

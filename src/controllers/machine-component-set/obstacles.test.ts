@@ -52,7 +52,7 @@ const found = (
 ): Obstacle['reason'] | undefined => obstacleOf(its, of, { action, version }, lane)?.reason;
 
 describe('what keeps a machine from its content', () => {
-  it('is nothing where it runs, is heard and the content is there', () => {
+  it('is nothing where it runs, is current and the content is there', () => {
     expect(found(standing())).toBeUndefined();
     expect(found(standing({ hold: false, paused: false }))).toBeUndefined();
   });
@@ -74,7 +74,7 @@ describe('what keeps a machine from its content', () => {
       { Forward: 'Held', Restore: 'Held', Adopt: undefined, Settle: undefined },
     ],
     [
-      'silence stops all but the way back',
+      'a stale agent stops all but the way back',
       standing({}, { isAside: true }),
       { Forward: 'Offline', Join: 'Offline', Restore: undefined, Adopt: undefined },
     ],

@@ -9,7 +9,7 @@ import { isUnreported } from './new-machine.ts';
 import type { SetView } from './observe.ts';
 import type { Standing } from './standing.ts';
 
-/** Why one machine cannot be given its content now, whatever the batches say. Others go on. */
+/** Why one machine cannot be given its content now, though its batch has come. Others go on. */
 export interface Obstacle {
   machine: string;
   reason: 'Paused' | 'Held' | 'Offline' | 'NoAgent' | 'ComponentMissing' | 'NoPlatform' | 'NotReported';
@@ -24,7 +24,7 @@ export function obstacleOf(view: SetView, standing: Standing, content: Content, 
   if (lane === 'Adopt' || lane === 'Settle') return undefined;
   if (machine.spec.hold === true || machine.status?.agent?.hold === true)
     return { machine: name, reason: 'Held', message: `${name} is held` };
-  // Back to what worked is written even where nobody listens: the node must not come back and start what was withdrawn.
+  // Back to what worked is written even where no agent reads it: the node must not come back and start what was withdrawn.
   if (lane !== 'Restore' && standing.isAside) return { machine: name, reason: 'Offline', message: `${name} is offline` };
   if (lane !== 'Restore' && isUnreported(machine)) {
     return { machine: name, reason: 'NotReported', message: `nothing is known of ${name} yet: it may be in use` };
@@ -48,7 +48,7 @@ function runsOn(component: MachineComponent, agent: { os: string; arch: string }
   return component.spec.platforms.some(({ os, arch }) => (os === 'any' || os === agent.os) && (arch === 'any' || arch === agent.arch));
 }
 
-/** Machines that are to have this component and not what it requires. The agent waits for it; here it is told, since it may never come. */
+/** Machines that are to have this component and not what it requires. The agent waits for it; here it is reported, since it may never come. */
 export function findRequirements(view: SetView, standings: readonly Standing[]): { any: boolean; missing: string[] } {
   const missing: string[] = [];
   let any = false;

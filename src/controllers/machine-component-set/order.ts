@@ -28,7 +28,7 @@ export function inOrder<T extends { machine: Stored<Machine> }>(setUID: string, 
   return ranked.toSorted((a, b) => a.rank - b.rank || a.turn - b.turn).map(({ member }) => member);
 }
 
-/** Sets of 10,000 machines are put in order at every look. */
+/** Sets of 10,000 machines are put in order at every reconciliation. */
 const hashes = new Map<string, number>();
 const MOST_HASHES = 200_000;
 

@@ -13,7 +13,7 @@ export interface Overlay<T extends KubeObject> {
   put(object: Stored<T>): void;
   /** The store is known to be old: read before deciding again. */
   doubt(key: ObjectKey): void;
-  /** Reads whatever is in doubt. Throws what the client throws; the doubt then stays. */
+  /** Reads everything that is in doubt. Throws what the client throws; the doubt then stays. */
   settle(client: Client, signal: AbortSignal): Promise<void>;
   /** `objects` of the store with what is known better. */
   over(objects: readonly Stored<T>[]): Stored<T>[];
@@ -24,7 +24,7 @@ export type Seen<T extends KubeObject> = Pick<Reflector<T>, 'resource' | 'get' |
 
 interface Known<T extends KubeObject> {
   object: Stored<T> | undefined;
-  /** What the store showed when the server said that there is none. */
+  /** What the store showed when the server answered that there is none. */
   goneUID?: string | undefined;
   mark: number;
 }

@@ -144,7 +144,7 @@ describe('A1: content is counted before anything is given', () => {
     expect(plan.status).toEqual({ desired: 3, revision: plan.step === 'Count' ? plan.revision : undefined, epoch: 4 });
   });
 
-  test('B5: another selector that adds nobody is noted under the same number, and the evidence stays', () => {
+  test('B5: another selector that adds no machine is noted under the same number, and the evidence stays', () => {
     const { status = {} } = setOf({}, { evidence });
     const plan = planOf(viewOf(0, { ...setOf({ pools: ['web'] }), status }), 4);
     expect(plan).toMatchObject({ step: 'Count', isNext: false, revision: { number: 1 }, status: { evidence, epoch: 4 } });

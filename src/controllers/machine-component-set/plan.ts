@@ -1,4 +1,4 @@
-/** What one look at a set leads to: the status that is written first, and the entries that follow it. Pure. */
+/** What one observation of a set leads to: the status that is written first, and the entries that follow it. Pure. */
 import { defenderError } from '../../defender/errors.ts';
 import { isCoded, messageOf, objectErrorCodes } from '../../api/errors.ts';
 import type { Machine } from '../../api/machine.ts';

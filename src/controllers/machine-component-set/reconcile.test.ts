@@ -120,7 +120,7 @@ function prove(status: NonNullable<Machine['status']>, entry: ComponentEntry): v
 }
 
 describe('one set', () => {
-  test('is taken up, counted, and its machines given their content in one run, which says so', async () => {
+  test('is taken up, counted, and its machines given their content in one run, which reports it', async () => {
     const { set, ownEntry, entryOf, leader } = cell(1);
     const { run, events, log } = leader(7);
     expect(await run()).toEqual(WAITS);
@@ -169,7 +169,7 @@ describe('one set', () => {
     expect([api.writes, reads, reasons().length]).toEqual([writes, [], 2]);
   });
 
-  test('whose selector alone changed goes on with its number, and says nothing of it', async () => {
+  test('whose selector alone changed goes on with its number, and reports nothing of it', async () => {
     const { edit, leader, set } = cell(1);
     const { run, reader, reasons, log } = leader();
     await run();
@@ -181,13 +181,13 @@ describe('one set', () => {
     expect([reasons(), log.lines.length]).toEqual([['RevisionBegun'], lines]);
   });
 
-  test('A2: that is newer than what was read is read live, in the same run, and nothing is said of what was lost', async () => {
+  test('A2: that is newer than what was read is read live, in the same run, and nothing is reported of what was lost', async () => {
     const { edit, leader, given, set } = cell(1);
     const { run, reader, reasons } = leader();
     await run();
     edit(({ spec }) => void (spec.version = '3.0.0'));
     reader.relist();
-    edit(({ metadata }) => void (metadata.annotations = { seen: 'by nobody' }));
+    edit(({ metadata }) => void (metadata.annotations = { seen: 'not at all' }));
     expect(await run()).toEqual(WAITS);
     expect(given('3.0.0')).toEqual(['m0']);
     expect(set().status?.revision?.number).toBe(2);
@@ -200,7 +200,7 @@ describe('one set', () => {
     await run();
     createSet('rival');
     reader.relist();
-    edit(({ metadata }) => void (metadata.annotations = { seen: 'by nobody' }));
+    edit(({ metadata }) => void (metadata.annotations = { seen: 'not at all' }));
     expect(await run()).toEqual(WAITS);
     expect(set().status?.conditions?.find(({ type }) => type === 'Conflict')?.status).toBe('True');
     expect(reasons()).toEqual(['RevisionBegun', 'SetsConflict']);
@@ -298,7 +298,7 @@ describe('B9: a term of leadership', () => {
     await run();
     expect(['kubelet', 'other', 'going'].map(epochOf)).toEqual([4, 4, undefined]);
     expect([...begun].toSorted()).toEqual([set().metadata.uid, other.metadata.uid].toSorted());
-    // A set that bears it is marked no second time, also where somebody took the mark away.
+    // A set that bears it is marked no second time, also where a person took the mark away.
     edit(({ status }) => void delete status?.epoch);
     const late = createSet('late', { componentName: 'cni' });
     reader.relist();
@@ -311,7 +311,7 @@ describe('B9: a term of leadership', () => {
     const { createSet, leader, api, set } = cell(0);
     const other = createSet('other', { componentName: 'exporter' });
     const { run, begun } = leader();
-    api.edit(MachineComponentSets, { name: 'other' }, ({ metadata }) => void (metadata.annotations = { seen: 'by nobody' }));
+    api.edit(MachineComponentSets, { name: 'other' }, ({ metadata }) => void (metadata.annotations = { seen: 'not at all' }));
     await run();
     expect([begun.has(set().metadata.uid), begun.has(other.metadata.uid)]).toEqual([true, false]);
   });

@@ -35,10 +35,10 @@ export interface Run {
 
 /** Reads that follow a lost write, before the key goes back to the queue. */
 const TRIES = 3;
-/** While something is under way, time alone may change the decision: a soak ends, an agent falls silent. */
+/** While something is under way, time alone may change the decision: a soak ends, an agent becomes stale. */
 const UNDER_WAY_MS = 15_000;
 
-/** One set: observe, decide, act, report. Deleting a set leaves its entries where they are (docs/protocols.md#a6): nobody writes them any more. */
+/** One set: observe, decide, act, report. Deleting a set leaves its entries where they are (docs/protocols.md#a6): no set writes them any more. */
 export async function reconcileSet(deps: SetDeps, name: string, run: Run): Promise<QueueResult | void> {
   const lost = new Set<string>();
   const actors: Actors = { client: run.client, machines: deps.machines, sets: deps.sets, signal: run.signal };

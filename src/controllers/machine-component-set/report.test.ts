@@ -239,7 +239,7 @@ describe('E2, E3: evidence and what was verified', () => {
     expect(statusOfWorld({ members: [standing('a', { proves: true })], spec, facts: complete }).verified).toBeUndefined();
   });
 
-  test('B8: of each machine of a canary it says how far it is, in order', () => {
+  test('B8: of each machine of a canary it reports how far it is, in order', () => {
     const of = (name: string, change: Partial<Standing> = {}) => standing(name, { target: { ...target, version: '3' }, ...change });
     const failed = { hasFailed: true, failure: { reason: 'x', message: 'why' } };
     const members = [
@@ -280,7 +280,7 @@ describe('Available', () => {
   });
 });
 
-describe('Progressing says the first thing that a person who waits should know', () => {
+describe('Progressing reports the first thing that a person who waits should know', () => {
   const obstacle = { machine: 'web/a', reason: 'Held' as const, message: 'a is held' };
   const missing = { machine: 'web/b', reason: 'ComponentMissing' as const, message: 'no component' };
   const halted = { reason: 'MaxFailed' as const, message: '1 failed' };

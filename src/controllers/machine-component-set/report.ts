@@ -9,14 +9,14 @@ import type { SetView } from './observe.ts';
 import { isInFlight, type Standing } from './standing.ts';
 
 export type SetStatus = NonNullable<MachineComponentSet['status']>;
-type Told = Omit<ConditionInput, 'observedGeneration' | 'type'>;
+type Reported = Omit<ConditionInput, 'observedGeneration' | 'type'>;
 
 const CANARIES = 50;
 const MESSAGE = 256;
 
 /**
  * The status that the facts make. Everything in it is derived again each time, save `revision` (which counts), and `evidence` and
- * `verified`, which latch: they say what was once proved, and Machines no longer show it. Since when a machine soaks is kept on the
+ * `verified`, which latch: they record what was once proved, and Machines no longer show it. Since when a machine soaks is kept on the
  * Machine itself; `soakUntil` only repeats it.
  */
 export function statusOf(view: SetView, facts: Facts): SetStatus {
@@ -104,7 +104,7 @@ function byMachine(a: { machine: string }, b: { machine: string }): number {
 
 function conditionsOf(view: SetView, facts: Facts, all: readonly Standing[], now: number): NonNullable<SetStatus['conditions']> {
   const { set } = view;
-  const told: Record<string, Told> = {
+  const reported: Record<string, Reported> = {
     Progressing: progressing(view, facts, all),
     Available: available(all),
     Halted:
@@ -117,8 +117,8 @@ function conditionsOf(view: SetView, facts: Facts, all: readonly Standing[], now
         : { status: 'False', reason: 'NotPaused', message: '' },
     Conflict: conflict(view),
   };
-  if (facts.hasRequirements) told['RequirementsMet'] = requirements(facts.requirements);
-  const inputs = Object.entries(told).map(([type, each]) => ({
+  if (facts.hasRequirements) reported['RequirementsMet'] = requirements(facts.requirements);
+  const inputs = Object.entries(reported).map(([type, each]) => ({
     type,
     ...each,
     ...(set.metadata.generation === undefined ? {} : { observedGeneration: set.metadata.generation }),
@@ -127,7 +127,7 @@ function conditionsOf(view: SetView, facts: Facts, all: readonly Standing[], now
   return facts.hasRequirements ? conditions : removeCondition(conditions, 'RequirementsMet');
 }
 
-function conflict({ conflicts, set }: SetView): Told {
+function conflict({ conflicts, set }: SetView): Reported {
   const [first] = conflicts;
   if (first === undefined) return { status: 'False', reason: 'NoConflict', message: '' };
   const others = conflicts.length === 1 ? '' : ` and ${conflicts.length - 1} more`;
@@ -135,13 +135,13 @@ function conflict({ conflicts, set }: SetView): Told {
   return { status: 'True', reason: 'SameMachines', message };
 }
 
-function requirements(missing: readonly string[]): Told {
+function requirements(missing: readonly string[]): Reported {
   if (missing.length === 0) return { status: 'True', reason: 'Met', message: '' };
   const rest = missing.length > 3 ? ` and ${missing.length - 3} more` : '';
   return { status: 'False', reason: 'NotWanted', message: `${missing.slice(0, 3).join('; ')}${rest}` };
 }
 
-function available(all: readonly Standing[]): Told {
+function available(all: readonly Standing[]): Reported {
   if (all.length === 0) return { status: 'Unknown', reason: 'NoMachines', message: 'the set selects no machine' };
   const behind = all.filter((each) => !each.proves && !each.hasFailed && !each.isAside).length;
   if (behind > 0) return { status: 'False', reason: 'Behind', message: 'not every machine runs the content of this revision' };
@@ -154,7 +154,7 @@ function available(all: readonly Standing[]): Told {
 }
 
 /** The first thing that someone who waits should know. Counts are in fields of their own, so that this changes seldom. */
-function progressing(view: SetView, facts: Facts, all: readonly Standing[]): Told {
+function progressing(view: SetView, facts: Facts, all: readonly Standing[]): Reported {
   const { set } = view;
   const { halted, obstacles } = facts;
   const batches = facts.batches.shown;
@@ -176,8 +176,8 @@ function progressing(view: SetView, facts: Facts, all: readonly Standing[]): Tol
     return { status: 'False', reason: 'Ceiling', message: `${at}: spec.ceiling lets no more machines go` };
   }
   const left = isMoving ? undefined : facts.standings.former.find((each) => each.holds && isInFlight(each));
-  const leftSays = left === undefined ? '' : `; ${keyOf(left.machine.metadata)} was given this content and is selected no more`;
-  const waiting = found === undefined ? `${refusalOf(all)}${leftSays}` : `; ${found.message}${others}`;
+  const leftText = left === undefined ? '' : `; ${keyOf(left.machine.metadata)} was given this content and is selected no more`;
+  const waiting = found === undefined ? `${refusalOf(all)}${leftText}` : `; ${found.message}${others}`;
   const soaking = all.some((each) => each.proves && !each.passes) && !all.some((each) => each.holds && !each.proves && !each.isAside);
   return { status: 'True', reason: soaking ? 'Soaking' : 'RollingOut', message: `${at}${waiting}` };
 }

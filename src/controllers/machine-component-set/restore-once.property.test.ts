@@ -1,5 +1,5 @@
 /**
- * An agent that says whatever it likes, under a Freeze or outside of every window, where only what is a Restore begins. The controllers of sets and of
+ * An agent that reports anything, under a Freeze or outside of every window, where only what is a Restore begins. The controllers of sets and of
  * the machine's entries run, and what the machine then asks for is ordered by the real guarded writes. The judge counts orders for each declaration.
  */
 import * as fc from 'fast-check';
@@ -20,7 +20,7 @@ import { createWorld, OTHER } from './testing/world.ts';
 const COMPONENTS = ['kubelet', OTHER];
 const LANES = ['Restore', 'Forward'] as const;
 const VERSIONS = ['1.0.0', '2.0.0', '3.0.0'];
-const SAYINGS = ['waits', 'drifts', 'healthy', 'failed', 'refused', 'ahead'] as const;
+const LIES = ['waits', 'drifts', 'healthy', 'failed', 'refused', 'ahead'] as const;
 const ENDED: readonly Outcome[] = ['Succeeded', 'PermanentFailure', 'Superseded'];
 const HOUR_MS = 3_600_000;
 /** What stops all but a Restore. */
@@ -28,7 +28,7 @@ const STOPS = ['freeze', 'window'] as const;
 const CLOSED = { name: 'leap', timeZone: 'UTC', schedule: '0 0 29 2 *', durationMinutes: 1 };
 
 type Step =
-  | { do: 'say'; component: number; saying: (typeof SAYINGS)[number] }
+  | { do: 'report'; component: number; lie: (typeof LIES)[number] }
   | { do: 'end'; outcome: Outcome }
   | { do: 'control' | 'later' | 'serve' | 'give up' }
   | { do: 'declare'; component: number; version: string; lane: (typeof LANES)[number]; again: boolean };
@@ -38,7 +38,7 @@ const steps = (outcomes: readonly Outcome[], gives: boolean): fc.Arbitrary<Step[
   const step: fc.Arbitrary<Step> = fc.oneof(
     {
       weight: 10,
-      arbitrary: fc.record({ do: fc.constant('say' as const), component, saying: fc.constantFrom('waits' as const, 'waits', ...SAYINGS) }),
+      arbitrary: fc.record({ do: fc.constant('report' as const), component, lie: fc.constantFrom('waits' as const, 'waits', ...LIES) }),
     },
     { weight: 6, arbitrary: fc.record({ do: fc.constant('end' as const), outcome: fc.constantFrom(...outcomes) }) },
     { weight: 6, arbitrary: fc.record({ do: fc.constant('control' as const) }) },
@@ -94,15 +94,23 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
       if (entries.get(of)?.text !== text) entries.set(of, { text, declaration: declarations.get(of) ?? 0 });
     }
   }
-  function say(of: string, saying: (typeof SAYINGS)[number]): void {
+  function lieOf(of: string, lie: (typeof LIES)[number]): void {
     world.editMachine(name, ({ spec, status }) => {
       const entry = spec.components?.find((each) => each.name === of);
       if (entry === undefined || status === undefined) return;
       const { revision } = entry;
-      const said: ComponentStatus = { name: of, version: entry.version, content: '', revision, running: 0, state: 'Waiting', bootID: 'b' };
-      const needs = { needs: 'Restart', needsFor: saying === 'drifts' ? 'Drift' : 'Change' } as const;
+      const honest: ComponentStatus = {
+        name: of,
+        version: entry.version,
+        content: '',
+        revision,
+        running: 0,
+        state: 'Waiting',
+        bootID: 'b',
+      };
+      const needs = { needs: 'Restart', needsFor: lie === 'drifts' ? 'Drift' : 'Change' } as const;
       const failed = { revision, reason: 'Lie', message: '', restored: true };
-      const lies: Record<typeof saying, Partial<ComponentStatus>> = {
+      const lies: Record<typeof lie, Partial<ComponentStatus>> = {
         waits: needs,
         drifts: needs,
         healthy: { state: 'Healthy', running: revision, content: contentOf(entry) },
@@ -110,7 +118,7 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
         refused: { state: 'Healthy', refused: { revision, reason: 'Lie' } },
         ahead: { ...needs, revision: revision + 1 },
       };
-      status.components = [...(status.components ?? []).filter((each) => each.name !== of), { ...said, ...lies[saying] }];
+      status.components = [...(status.components ?? []).filter((each) => each.name !== of), { ...honest, ...lies[lie] }];
     });
   }
   function noteEnd(): void {
@@ -173,8 +181,8 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
   async function happen(each: Step): Promise<void> {
     const of = 'component' in each ? (COMPONENTS[each.component] ?? '') : '';
     switch (each.do) {
-      case 'say':
-        return say(of, each.saying);
+      case 'report':
+        return lieOf(of, each.lie);
       case 'end':
         return world.editMachine(name, ({ spec, status }) => {
           if (status !== undefined && spec.operation !== undefined)
@@ -222,7 +230,7 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
 const RUNS = process.env['KUBENODE_THOROUGH'] === '1' ? 400 : 40;
 
 test.each(STOPS)(
-  'B7: under a %s a lying agent is ordered once for each declared restore, whatever it reports',
+  'B7: under a %s a lying agent is ordered once for each declared restore, with any report',
   { timeout: 300_000 },
   async (stop) => {
     const seen: Seen = { restores: 0, refused: 0, repeated: 0, declared: 0 };
@@ -236,7 +244,7 @@ test.each(STOPS)(
 );
 
 test.each(STOPS)(
-  'B7: under a %s what never ends is given up for good after some tries, and what ended is over',
+  'B7: under a %s what never ends is given up for ever after some tries, and what ended is over',
   { timeout: 300_000 },
   async (stop) => {
     const seen: Seen = { restores: 0, refused: 0, repeated: 0, declared: 0 };

@@ -9,9 +9,9 @@ import type { Fault } from './testing/api.ts';
 import { createWorld, type SpecChange, type World } from './testing/world.ts';
 
 /**
- * Worlds in which everything that may go wrong does: machines fail, fall silent, reboot, come and go, the API forgets revisions; the
+ * Worlds in which everything that may go wrong does: machines fail, stop, reboot, come and go, the API forgets revisions; the
  * spec changes; the controller reads old state and dies between writes. What must never happen is checked at every write of an
- * entry; then the faults stop, and the set must converge and fall silent.
+ * entry; then the faults stop, and the set must converge and write nothing more.
  */
 const MACHINES = 6;
 const batches = [1, '50%', '100%'];
@@ -176,7 +176,7 @@ function createJudge(world: World): Judge {
         const isCanary = canary !== undefined && world.machine(name).metadata.labels?.['group'] === 'canary';
         return contentOf({ action: 'Install', ...(isCanary ? canary : { version, values }) });
       };
-      // What a new machine was given is not in flight, provided that nobody in use was seen to wait.
+      // What a new machine was given is not in flight, provided that no machine in use was seen to wait.
       const isSeenNew = (name: string): boolean => {
         const seen = world.process.sees(name);
         return seen !== undefined && isNew(seen);
@@ -293,7 +293,7 @@ function heal(world: World): void {
 
 describe('a set under faults', () => {
   it(
-    'never exceeds a batch, halts at maxFailed, and once the faults stop converges and falls silent',
+    'never exceeds a batch, halts at maxFailed, and once the faults stop converges and writes nothing more',
     { timeout: THOROUGH ? 1_800_000 : 300_000 },
     async () => {
       await fc.assert(
@@ -309,7 +309,7 @@ describe('a set under faults', () => {
 
           // What failed before may stay failed, and the set halted: that is a state to rest in.
           heal(world);
-          await world.quiet();
+          await world.rest();
           const resting = world.status();
           expect(resting.observedGeneration).toBe(world.api.find(MachineComponentSets, { name: 'kubelet' })?.metadata.generation);
           for (const [name, agent] of world.agents) {
@@ -320,10 +320,10 @@ describe('a set under faults', () => {
             expect(agent.running, `${name} runs what its entry asks`).toBe(wanted);
           }
 
-          // Nothing fails any more and a human says: again.
+          // Nothing fails any more and a human asks for another try.
           isHealed = true;
           world.set({ rolloutID: 'healed', unitDigest: 'C' });
-          await world.quiet();
+          await world.rest();
           const set = world.api.find(MachineComponentSets, { name: 'kubelet' });
           const { canary, version = '' } = set?.spec ?? {};
           for (const [name, agent] of world.agents) {

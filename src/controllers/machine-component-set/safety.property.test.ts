@@ -56,11 +56,11 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** What is known of one machine by whoever sees everything. */
+/** What an all-knowing observer knows of one machine. */
 interface Truth {
   /** Contents that its agent really ran. */
   ran: Set<string>;
-  /** Its agent said, rightly or not, that this revision failed. */
+  /** Its agent reported, rightly or not, that this revision failed. */
   failed: Set<number>;
   isInUse: boolean;
 }
@@ -71,7 +71,7 @@ function createJudge(world: World) {
   const declared = new Set<string>();
   /** By content and try: machines in use that were ever given it forward. */
   const tried = new Map<string, Set<string>>();
-  /** Those that left before anybody knew what became of it. */
+  /** Those that left before the result was known. */
   const lost = new Map<string, Set<string>>();
   const before = new Map<string, ComponentEntry | undefined>();
   let spell = { key: '', count: 0 };
@@ -125,7 +125,7 @@ function createJudge(world: World) {
           const key = `${spell.count}`;
           const names = (tried.get(key) ?? new Set()).add(name);
           tried.set(key, names);
-          // Nobody ever proves it, so it never leaves its first batch of one.
+          // No machine ever proves it, so it never leaves its first batch of one.
           const many = names.size - (lost.get(key)?.size ?? 0);
           expect(many, `machines in use that were given ${BAD}: ${[...names].join(', ')}`).toBeLessThanOrEqual(maxFailed);
         }
@@ -170,15 +170,15 @@ async function play(world: World, steps: readonly Step[]): Promise<void> {
     world.editMachine(name, ({ spec, status }) => {
       const all = (spec.components ?? []).map((entry) => {
         const old = status?.components?.find((each) => each.name === entry.name);
-        const said = { name: entry.name, version: '', content: '', running: 0, ...old, revision: entry.revision };
+        const reported = { name: entry.name, version: '', content: '', running: 0, ...old, revision: entry.revision };
         if (lie !== 'failed')
           return {
-            ...said,
+            ...reported,
             state: 'Waiting' as const,
             needs: 'Restart' as const,
             needsFor: lie === 'drifts' ? ('Drift' as const) : ('Change' as const),
           };
-        return { ...said, state: 'Healthy' as const, failed: { revision: entry.revision, reason: 'Lie', message: '', restored: true } };
+        return { ...reported, state: 'Healthy' as const, failed: { revision: entry.revision, reason: 'Lie', message: '', restored: true } };
       });
       if (status !== undefined) status.components = all;
     });

@@ -90,12 +90,12 @@ describe('B3: the batch under way', () => {
     expect(stateOf([{ ...given, isAside: true }, ...times(7, waiting)])).toEqual({ current: 0, room: 2 });
   });
 
-  test('is never passed by nobody: one must have passed, ever', () => {
+  test('is never passed without a machine: one must have passed, ever', () => {
     expect(stateOf([failed, aside])).toEqual({ current: 0, room: 2 });
     expect(stateOf([{ ...passing, isAside: true }])).toEqual({ current: 0, room: 1 });
   });
 
-  test('is none where nobody is there', () => {
+  test('is none where no machine is there', () => {
     expect(batchesOf([])).toEqual({
       shown: { cohort: undefined, sizes: [0, 0, 0], current: undefined, room: Infinity },
       havePassed: true,
@@ -172,7 +172,7 @@ describe('B8: each content has batches of its own', () => {
     expect(batchesOf(proved)).toMatchObject({ shown: { sizes: [2, 2, 4], ...PASSED }, havePassed: true });
   });
 
-  test('and what nobody is to have waits until all have passed', () => {
+  test('and what no machine is to have waits until all have passed', () => {
     const other: Content = { action: 'Install', version: '4.0.0' };
     expect(roomFor(batchesOf([waiting]), other, 0)).toBe(0);
     expect(roomFor(batchesOf([passing]), other, 0)).toBe(Infinity);

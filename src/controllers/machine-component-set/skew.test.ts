@@ -11,7 +11,7 @@ async function progress(skews: readonly number[], clockOf: (server: Clock, ahead
   let leaders = 0;
   const world = createWorld({ machines: 8, clockOf: (server) => clockOf(server, skews[leaders++ % skews.length] ?? 0) });
   world.set({ version: '1.0.0', batches: ['100%'], soakSeconds: 60 });
-  await world.quiet();
+  await world.rest();
   world.set({ version: '2.0.0', batches: [1, '50%', '100%'], soakSeconds: 60 });
   const sizes: number[] = [];
   for (let round = 0; round < 40; round++) {
@@ -22,7 +22,7 @@ async function progress(skews: readonly number[], clockOf: (server: Clock, ahead
   return sizes;
 }
 
-it('B3, H5: batches soak for their time, whatever the clocks of the leaders', async () => {
+it('B3, H5: batches soak for their time, with any clocks of the leaders', async () => {
   const right = await progress([0], (server) => server);
   expect(right.at(-1)).toBe(8);
   const skew = fc.oneof(fc.integer({ min: -10 * YEAR, max: 10 * YEAR }), fc.integer({ min: -3_600_000, max: 3_600_000 }));

@@ -82,7 +82,7 @@ function standing(change: Change = {}, set = setOf()): Standing {
   return [...members, ...joiners][0] as Standing;
 }
 
-const SILENT = { agentUnseenMs: 600_001, unseenMs: 600_001, agentFresh: false };
+const STALE = { agentUnseenMs: 600_001, unseenMs: 600_001, agentFresh: false };
 
 describe('B5: with whom a machine goes', () => {
   test.each<[string, Change, number]>([
@@ -108,8 +108,8 @@ describe('B5: machines in use that are added', () => {
     ['waits for its batch', { entry: { ...entry, version: '1.0.0' } }, false],
     ['is new', { entry: undefined, status: { firstReadyAt: undefined, phase: 'Installing' } as never }, false],
     ['may be new', { entry: undefined, status: { firstReadyAt: undefined, phase: undefined } as never }, false],
-    ['is offline', { entry: undefined, ...SILENT }, false],
-    ['says that it is held', { entry: undefined, status: { agent: { hold: true } } as never }, false],
+    ['is offline', { entry: undefined, ...STALE }, false],
+    ['reports that it is held', { entry: undefined, status: { agent: { hold: true } } as never }, false],
     ['is held', { entry: undefined, spec: { hold: true } }, false],
     ['is paused', { entry: undefined, spec: { paused: true } }, false],
   ])('one that %s: %s', (_what, change, isAdded) => {
@@ -122,20 +122,20 @@ describe('B6: who is set aside', () => {
     const { isAside, isHeld } = standing(change, setOf(afterSeconds === undefined ? {} : { offlinePolicy: { afterSeconds } }));
     return [isAside, isHeld];
   };
-  const silent = (seconds: number): Change => ({ unseenMs: seconds * 1000, agentUnseenMs: seconds * 1000 });
+  const stale = (seconds: number): Change => ({ unseenMs: seconds * 1000, agentUnseenMs: seconds * 1000 });
 
-  test('is one whose agent is silent beyond the policy, by default ten minutes', () => {
-    expect([aside(silent(600)), aside(silent(601))]).toEqual([
+  test('is one whose agent is stale beyond the policy, by default ten minutes', () => {
+    expect([aside(stale(600)), aside(stale(601))]).toEqual([
       [false, false],
       [true, false],
     ]);
-    expect([aside(silent(300), 300), aside(silent(301), 300)]).toEqual([
+    expect([aside(stale(300), 300), aside(stale(301), 300)]).toEqual([
       [false, false],
       [true, false],
     ]);
   });
 
-  test('is one whose node says that it is held, or that a human holds or pauses', () => {
+  test('is one whose node reports that it is held, or that a human holds or pauses', () => {
     expect(aside({ status: { agent: { hold: true } } as never })).toEqual([true, false]);
     expect(aside({ spec: { hold: true } })).toEqual([true, true]);
     expect(aside({ spec: { paused: true } })).toEqual([true, true]);
@@ -145,16 +145,16 @@ describe('B6: who is set aside', () => {
   test('is none that failed: it counts as failed', () => {
     const failed = { ...entry, failed: { setRevision: 7, attempt: 1, reason: 'x' } };
     expect(aside({ entry: failed, spec: { hold: true } })).toEqual([false, false]);
-    expect(aside({ entry: failed, ...SILENT })).toEqual([false, false]);
+    expect(aside({ entry: failed, ...STALE })).toEqual([false, false]);
   });
 
-  test('may be a fifth, or what the policy says', () => {
+  test('may be a fifth, or what the policy declares', () => {
     expect([offlineCap(setOf(), 10), offlineCap(setOf({ offlinePolicy: { maxOfflineFraction: '50%' } }), 10)]).toEqual([2, 5]);
     expect(offlineCap(setOf({ offlinePolicy: { maxOfflineFraction: 3 } }), 10)).toBe(3);
   });
 });
 
-describe('B6: an agent that falls silent under new content while its kubelet lives', () => {
+describe('B6: an agent that stops under new content while its kubelet lives', () => {
   const alone: Change = { agentUnseenMs: 600_001, unseenMs: 600_000, agentFresh: false };
 
   test('has failed at it', () => {
@@ -162,8 +162,8 @@ describe('B6: an agent that falls silent under new content while its kubelet liv
   });
 
   test.each<[string, Change]>([
-    ['the whole node is silent', { ...alone, unseenMs: 600_001 }],
-    ['it is not silent for so long', { ...alone, agentUnseenMs: 600_000 }],
+    ['the whole node is stale', { ...alone, unseenMs: 600_001 }],
+    ['it is not stale for so long', { ...alone, agentUnseenMs: 600_000 }],
     ['the content was verified there', { ...alone, status: { verified: [verified] } }],
     ['it went back to what ran before', { ...alone, entry: { ...entry, lane: 'Restore' } }],
     ['it was not given the content yet', { ...alone, entry: { ...entry, version: '1.0.0', setRevision: 4 } }],
@@ -182,7 +182,7 @@ describe('B3: what is in flight on a machine that the set gives nothing any more
   test.each<[string, Change]>([
     ['was given nothing', { entry: undefined }],
     ['was given it by another set', { entry: { ...entry, setUID: 'other' } }],
-    ['is set aside', SILENT],
+    ['is set aside', STALE],
     ['is deleted', { isDeleted: true }],
     ['is new', { status: { firstReadyAt: undefined, phase: 'Installing' } as never }],
     ['failed, as its entry records', { entry: { ...entry, failed: { setRevision: 7, attempt: 1, reason: 'x' } } }],
@@ -200,7 +200,7 @@ describe('B5: joiners', () => {
   const names = (all: Standing[]): string[] => all.map(({ machine }) => machine.metadata.name);
   const both = [viewOf({ name: 'new', status: isNew, entry: undefined }), viewOf({ name: 'used' })];
 
-  test('are new machines, where something verified waits for them and somebody else tries the content', () => {
+  test('are new machines, where something verified waits for them and another machine tries the content', () => {
     const { members, joiners } = standings(once, ...both);
     expect([names(members), names(joiners)]).toEqual([['used'], ['new']]);
   });
@@ -208,7 +208,7 @@ describe('B5: joiners', () => {
   test.each<[string, Stored<MachineComponentSet>, MachineView[]]>([
     ['nothing is verified', setOf(), both],
     ['the component goes', setOf({ action: 'Remove' }, { verified: { version: '1.0.0', at: AT } }), both],
-    ['nobody else is there', once, both.slice(0, 1)],
+    ['no other is there', once, both.slice(0, 1)],
   ])('are members where %s', (_what, set, machines) => {
     const { members, joiners } = standings(set, ...machines);
     expect([members.length, joiners, members.some((each) => each.isJoiner)]).toEqual([machines.length, [], false]);
@@ -249,7 +249,7 @@ describe('A5: what a machine holds, proves and has failed at', () => {
     expect(is({ ...report, entry: { ...entry, setUID: 'other' } })).toEqual([]);
   });
 
-  test('A3: it has failed in each set where no revision is left, whatever was asked for', () => {
+  test('A3: it has failed in each set where no revision is left, for any content', () => {
     const spent = { reported: { ...healthy, revision: 2_147_483_647 } };
     expect(is({ ...spent, entry: { ...entry, version: '1.0.0', setRevision: 4 } })).toEqual(['hasFailed']);
     expect(is({ ...spent, entry: undefined })).toEqual(['hasFailed']);

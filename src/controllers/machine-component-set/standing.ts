@@ -25,15 +25,15 @@ export interface Standing extends MachineView {
   isJoiner: boolean;
   /** 0 for those that were given something before this content came, else the setRevision with which they came. Each goes in its own batches. */
   cohort: number;
-  /** Its entry asks for the target, and nothing says that this failed. */
+  /** Its entry asks for the target, and nothing shows that this failed. */
   holds: boolean;
   /** It failed in this revision and is not tried again (docs/protocols.md#a5). */
   hasFailed: boolean;
-  /** How, as long as the entry does not say so itself. */
+  /** How, as long as the entry does not record it itself. */
   failure: Failure | undefined;
-  /** Silent beyond the policy, or held or paused, so not waited for (docs/protocols.md#b6). */
+  /** Stale beyond the policy, or held or paused, so not waited for (docs/protocols.md#b6). */
   isAside: boolean;
-  /** It is aside because a human said so on the Machine. */
+  /** It is aside because a human holds or pauses the Machine. */
   isHeld: boolean;
   /** Holds the target and proves it now. */
   proves: boolean;
@@ -60,7 +60,7 @@ export function isInFlight(standing: Standing): standing is Standing & { entry: 
 }
 
 /**
- * Machines in use that the set selects and has given nothing, or that were away and lack what it gives: whoever takes them up must know of them
+ * Machines in use that the set selects and has given nothing, or that were away and lack what it gives. The run that takes them up must know of them
  * before.
  */
 export function hasAdded({ set, machines }: SetView): boolean {
@@ -81,7 +81,7 @@ export function standingsOf(view: SetView, revision: Counted, targets: Targets):
   const verified = set.status?.verified !== undefined && targets.main.action === 'Install';
   const all = view.machines.map((machine) => standingOf(machine, set, revision, targets, verified));
   const former = view.former.map((machine) => standingOf(machine, set, revision, targets, verified));
-  // With nobody left who was there before, the joiners are all that the revision can be tried on.
+  // With no machine left that was there before, the joiners are all that the revision can be tried on.
   const onlyJoiners = all.every((each) => each.isJoiner);
   const members = onlyJoiners ? all.map((each) => ({ ...each, isJoiner: false })) : all.filter((each) => !each.isJoiner);
   const joiners = onlyJoiners ? [] : all.filter((each) => each.isJoiner);
@@ -92,12 +92,12 @@ function afterMs(set: MachineComponentSet): number {
   return Math.max(set.spec.offlinePolicy?.afterSeconds ?? DEFAULT_OFFLINE_AFTER_SECONDS, SHORTEST_OFFLINE_SECONDS) * 1000;
 }
 
-/** Nothing new begins there because a human said so: it is not waited for, and no sign of trouble either. */
+/** Nothing new begins there because a human holds or pauses it: it is not waited for, and no sign of trouble either. */
 function isStopped({ spec }: Machine): boolean {
   return spec.hold === true || spec.paused === true;
 }
 
-/** docs/protocols.md#b6. Without its agent nothing can be given or proved, whatever the kubelet says; a hold on the node is the node's own word. */
+/** docs/protocols.md#b6. Without its agent nothing can be given or proved, also while the kubelet is alive; the node itself reports a hold on it. */
 function isSetAside({ machine, agentUnseenMs }: MachineView, limitMs: number): boolean {
   return agentUnseenMs > limitMs || machine.status?.agent?.hold === true;
 }
@@ -109,7 +109,7 @@ function standingOf(view: MachineView, set: MachineComponentSet, revision: Count
   const target = targets.of(machine);
   const asksTarget = isOwn && idOf(entry) === idOf(target);
   const limitMs = afterMs(set);
-  // Whatever is wanted there, and whether or not it has an entry: none can be written.
+  // Also for another content, and without an entry: none can be written.
   const spent = exhausted(entry, reported);
   const failure = spent ?? (isOwn ? (unrecordedFailure(machine, entry, reported) ?? lostBy(view, entry, asksTarget, limitMs)) : undefined);
   const failsNow = failure !== undefined && (spent !== undefined || asksTarget || (entry?.setRevision ?? 0) >= revision.since);
@@ -135,14 +135,14 @@ function standingOf(view: MachineView, set: MachineComponentSet, revision: Count
 }
 
 /**
- * An agent that fell silent under new content, on a node whose kubelet is alive, may have fallen to it: that is a failure until it proves otherwise. A
- * node that is silent as a whole is one that died.
+ * An agent that stopped renewing its Lease under new content, on a node whose kubelet is alive, may have failed by it: that is a failure until it proves
+ * otherwise. A node whose kubelet has stopped too is one that died.
  */
 function lostBy(view: MachineView, entry: ComponentEntry, asksTarget: boolean, limitMs: number): Failure | undefined {
-  const isSilentAlone = view.agentUnseenMs > limitMs && view.unseenMs <= limitMs;
-  if (!isSilentAlone || !asksTarget || entry.failed !== undefined || entry.lane === 'Restore' || isVerified(view.machine, entry))
+  const isStaleAlone = view.agentUnseenMs > limitMs && view.unseenMs <= limitMs;
+  if (!isStaleAlone || !asksTarget || entry.failed !== undefined || entry.lane === 'Restore' || isVerified(view.machine, entry))
     return undefined;
-  return { reason: AGENT_SILENT, message: `the agent has been silent since it was given ${entry.version}, and the kubelet has not` };
+  return { reason: AGENT_SILENT, message: `the agent has not renewed its Lease since it was given ${entry.version}, and the kubelet has` };
 }
 
 /** How many machines may be set aside before the set halts. */

@@ -32,7 +32,7 @@ it('B9: an entry that was announced may arrive as long as its Machine has the ge
   const writing = [at('a', 3), at('b', 3), at('c', 3), at('d', 3, '5'), at('gone', 3)].map(announced);
   expect(writing[0]).toEqual({ machine: 'web/a', resourceVersion: '7', generation: 3 });
   expect(writing[3]).toEqual({ machine: 'web/d', resourceVersion: '7', generation: 3, fence: '5' });
-  // Whatever its agent has written since.
+  // Also where its agent has written since.
   expect(openIn(writing, [at('a', 3, undefined, '99'), at('b', 4), at('c', 3, '9'), at('d', 3, '5'), at('other', 3)])).toEqual(['a', 'd']);
   expect(openIn([], [at('a', 3)])).toEqual([]);
   expect(openOf(set(), [at('a', 3)])).toEqual([]);
@@ -46,7 +46,7 @@ it('B9: one that an earlier version of KubeNode announced, by the version of its
   expect(openIn(writing, [at('a', 3), at('b', 3, undefined, '9')])).toEqual(['a']);
 });
 
-it('C4a: what settles it lets the entry lose, whatever the agent writes, and loses itself against another', () => {
+it('C4a: what settles it lets the entry lose, also where the agent writes, and loses itself against another', () => {
   const read: Stored<Machine> = { ...at('a', 3, '5'), status: {} };
   const entry: ComponentEntry = {
     name: 'kubelet',

@@ -60,7 +60,7 @@ describe('A5: what is written when a machine failed', () => {
     expect(change?.entry).toMatchObject({ version: '1.0.0', failed: { reason: 'ProbesFailed', message: 'it did not come up' } });
   });
 
-  it('says why the content stays where there is nothing to go back to', () => {
+  it('reports why the content stays where there is nothing to go back to', () => {
     const messageOf = (...of: Parameters<typeof decide>) => decide(...of).changes[0]?.message;
     expect(messageOf({ failed })).toBe('ProbesFailed; back to 1.0.0');
     expect(messageOf({ failed }, [])).toBe('ProbesFailed; nothing is verified here');
@@ -85,7 +85,7 @@ describe('A5: what is written when a machine failed', () => {
     expect(change?.entry).toMatchObject({ revision: 5, setRevision: 4, attempt: 1, failed: { setRevision: 4, attempt: 1 } });
   });
 
-  it('is also written where the agent cannot say how its operation failed', () => {
+  it('is also written where the agent reports no cause of its failed operation', () => {
     const order = {
       id: 'op',
       epoch: 1,
@@ -182,7 +182,7 @@ describe('E3: what is proved, since when, and what has held long enough', () => 
   const exporter = of('exporter');
   const owners = { kubelet: {}, exporter: { soakMs: 30_000 } };
 
-  it('begins a soak where there is none, and looks again when the first one ends', () => {
+  it('begins a soak where there is none, and decides again when the first one ends', () => {
     const first = judged([kubelet, exporter], {}, { owners });
     expect(first.status?.soaks).toEqual([soak('kubelet', ago(0)), soak('exporter', ago(0))]);
     expect(first.requeueAfterMs).toBe(30_000);
@@ -191,7 +191,7 @@ describe('E3: what is proved, since when, and what has held long enough', () => 
     expect(judged([kubelet]).requeueAfterMs).toBe(60_000);
   });
 
-  it('records as verified what has held for as long as its set says, and not a moment before', () => {
+  it('records as verified what has held for as long as its set declares, and not a moment before', () => {
     const held = (seconds: number) => judged([kubelet], { soaks: [soak('kubelet', ago(seconds))], verified: [record] }, { owners });
     expect(held(99).status?.verified).toEqual([record]);
     const almost = judged(
@@ -206,7 +206,7 @@ describe('E3: what is proved, since when, and what has held long enough', () => 
     });
   });
 
-  it('keeps no soak of what was verified: its record says since when', () => {
+  it('keeps no soak of what was verified: its record shows since when', () => {
     const proved = { ...record, version: '2.0.0', revision: 5 };
     const { status, requeueAfterMs } = judged([kubelet], { soaks: [soak('kubelet', ago(100))], verified: [proved] }, { owners });
     expect([status?.soaks, status?.verified, requeueAfterMs]).toEqual([[], [proved], undefined]);
@@ -262,14 +262,14 @@ describe('E3: what is proved, since when, and what has held long enough', () => 
     ['it soaks', judged([kubelet, exporter], {}, { owners }), 'False', 'Soaking', 'kubelet, exporter'],
     ['it soaks for the first time', judged([kubelet], { phase: 'Installing' }, { owners }), 'False', 'FirstInstallation', 'kubelet'],
     ['it is not proved', judged([kubelet, exporter], { components: [proof(exporter)] }), 'False', 'Updating', 'kubelet'],
-    ['its agent is silent', judged([kubelet], {}, { fresh: false }), 'Unknown', 'AgentSilent', 'the agent does not renew its Lease'],
+    ['its agent is stale', judged([kubelet], {}, { fresh: false }), 'Unknown', 'AgentSilent', 'the agent does not renew its Lease'],
     ['it failed', judged([of('kubelet', { failed: { setRevision: 2, attempt: 1, reason: 'x' } }), exporter]), 'False', 'Failed', 'kubelet'],
     ['all is proved', judged([kubelet], { soaks: [soak('kubelet', ago(100))] }, { owners }), 'True', 'AllProved', ''],
-  ])('says so where %s', (_, decision, status, reason, message) => {
+  ])('reports it where %s', (_, decision, status, reason, message) => {
     expect(conditionOf(decision)).toMatchObject({ status, reason, message, observedGeneration: 3 });
   });
 
-  it('writes nothing where all is as it was, in whatever order conditions are', () => {
+  it('writes nothing where all is as it was, in any order of the conditions', () => {
     const first = judged([kubelet], { soaks: [soak('kubelet', ago(50))] }, { owners });
     const other = { type: 'Other', status: 'True' as const, reason: 'R', message: '', lastTransitionTime: ago(9) };
     const before = { soaks: first.status?.soaks ?? [], verified: first.status?.verified ?? [] };

@@ -8,7 +8,7 @@ import { entryOf, exhausted, nextRevision, unrecordedFailure, type Failure } fro
 import { idOfVerified, isVerified, missingEvidence, soakOf } from '../evidence.ts';
 import { FIRST_INSTALLATION, isNew } from '../new-machine.ts';
 
-/** What the set that wrote an entry says now; absent when it was deleted. */
+/** What the set that wrote an entry declares now; absent when it was deleted. */
 export interface Owner {
   /** Absent before its first revision is counted. */
   number: number | undefined;
@@ -57,7 +57,7 @@ export function decideMachine(state: MachineState): MachineDecision {
   return { changes, ...judge(state, entries, reported) };
 }
 
-/** docs/protocols.md#a3 and #a5, for every entry whoever selects the machine now: an operation waits for the answer. */
+/** docs/protocols.md#a3 and #a5, for every entry, also where another set selects the machine now: an operation waits for the answer. */
 function answer(state: MachineState, entry: ComponentEntry, reported: ComponentStatus | undefined): EntryChange | undefined {
   if (reported === undefined) return undefined;
   const failed = unrecordedFailure(state.machine, entry, reported);
@@ -70,7 +70,7 @@ function answer(state: MachineState, entry: ComponentEntry, reported: ComponentS
 }
 
 /**
- * docs/protocols.md#a5: one write says that it failed and asks for what was last verified on this machine. Where nothing was, or where that is what
+ * docs/protocols.md#a5: one write records that it failed and asks for what was last verified on this machine. Where nothing was, or where that is what
  * failed, the content stays: there is nothing to go back to, and the machine controller makes the machine Degraded.
  */
 function failure(state: MachineState, entry: ComponentEntry, reported: ComponentStatus, { reason, message }: Failure): EntryChange {
@@ -88,7 +88,7 @@ function failure(state: MachineState, entry: ComponentEntry, reported: Component
   const isSpent = exhausted(entry, reported) !== undefined;
   if (last === undefined || idOfVerified(last) === idOf(entry) || isSpent) {
     const why = isSpent ? message : last === undefined ? 'nothing is verified here' : 'this is what was verified here';
-    // With the number of the failure, so that whoever waits for this record sees that it is of this very try.
+    // With the number of the failure, so that a reader that waits for this record sees that it is of this very try.
     return { entry: { ...entry, setRevision, failed }, reason: 'Failed', message: `${reason}; ${why}` };
   }
   const restored = entryOf(contentFrom('Install', last), {
@@ -184,14 +184,14 @@ function withVerified(
   return [record, ...others, ...records.filter((each) => each.name !== entry.name)];
 }
 
-/** Whatever their order: other writers have theirs. */
+/** In any order: other writers have theirs. */
 function sameConditions(a: readonly Condition[], b: readonly Condition[]): boolean {
   return a.length === b.length && a.every((each) => b.some((other) => other.type === each.type && canonical(other) === canonical(each)));
 }
 
 /**
  * Whether the machine proves what its own entries ask. Not what its sets want in the end: a new version must not write to every
- * Machine of a fleet before their batches come; how far a set is, the set says.
+ * Machine of a fleet before their batches come; how far a set is, the set reports.
  */
 function upToDate(
   state: MachineState,
@@ -203,7 +203,7 @@ function upToDate(
   const failed = entries.filter((entry) => entry.failed !== undefined).map((entry) => entry.name);
   const isFirst = isNew(machine);
   const underWay = soaks.filter((each) => each.done !== true);
-  const told =
+  const reported =
     failed.length > 0
       ? ({ status: 'False', reason: 'Failed', message: failed.join(', ') } as const)
       : unproved.length > 0 && !state.agentFresh
@@ -223,7 +223,7 @@ function upToDate(
   const { generation } = machine.metadata;
   return setCondition(
     machine.status?.conditions,
-    { type: 'UpToDate', ...told, ...(generation === undefined ? {} : { observedGeneration: generation }) },
+    { type: 'UpToDate', ...reported, ...(generation === undefined ? {} : { observedGeneration: generation }) },
     now,
   );
 }

@@ -170,7 +170,7 @@ describe('one machine', () => {
 
   test('A2: that is newer than what was read is read live and judged again, and nothing is reported of what was lost', async () => {
     const { run, live, edit, sent, events } = cell(failing);
-    edit(({ metadata }) => void (metadata.annotations = { seen: 'by nobody' }));
+    edit(({ metadata }) => void (metadata.annotations = { seen: 'not at all' }));
     await run();
     expect(live().spec.components).toMatchObject([{ version: '1.0.0', revision: 6 }]);
     expect(upToDate(live())).toBe('Failed');
@@ -204,7 +204,7 @@ describe('one machine', () => {
   });
 });
 
-test('a machine is judged by what the set that wrote an entry says now, while that is there', () => {
+test('a machine is judged by what the set that wrote an entry declares now, while that is there', () => {
   const set: Stored<MachineComponentSet> = {
     apiVersion: API_VERSION,
     kind: 'MachineComponentSet',

@@ -2,7 +2,7 @@ import type { ComponentEntry, ComponentStatus, Machine } from '../../../api/mach
 import { contentOf } from '../../../api/machine/values.ts';
 import type { Stored } from '../../../api/wire.ts';
 
-/** A node's agent, as far as the set controller can tell one from a real one. */
+/** A node's agent, as far as the set controller can distinguish it from a real one. */
 export interface ModelAgent {
   online: boolean;
   boot: number;

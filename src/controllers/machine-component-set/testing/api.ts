@@ -9,7 +9,7 @@ import type { Client, JsonPatchOperation } from '../../../kube/client.ts';
 import type { Reflector, StoreEvent } from '../../../kube/reflector.ts';
 import { mergePatch } from '../../../kube/testing/merge-patch.ts';
 
-/** Died in the middle of a request: whatever the process held in memory is gone. */
+/** Died in the middle of a request: everything that the process held in memory is gone. */
 export class Crash extends Error {}
 
 /** What goes wrong with a write: `refuse` before it takes effect, `lose` its answer after, or `die` before or after. */
@@ -38,7 +38,7 @@ export interface ModelApi {
   reader(): ModelReader;
 }
 
-/** The stores of one process: one order of events, delivered when the test says. */
+/** The stores of one process: one order of events, delivered when the test asks. */
 export interface ModelReader {
   store<T extends KubeObject>(resource: Resource<T>): Reflector<T>;
   /** Lets at most `count` further events arrive. */
@@ -230,11 +230,11 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
     let at = changes.length;
     let seen = version;
     let lists = 0;
-    // A stream that is not at its end was heard when its last event happened: a server sends without delay.
-    let heardAt = now();
+    // A stream that is not at its end received something when its last event happened: a server sends without delay.
+    let receivedAt = now();
     const stores = new Map<string, { objects: Map<string, Stored<KubeObject>>; listeners: Set<(event: StoreEvent<KubeObject>) => void> }>();
 
-    function tell(plural: string, event: StoreEvent<KubeObject>): void {
+    function notify(plural: string, event: StoreEvent<KubeObject>): void {
       for (const listener of stores.get(plural)?.listeners ?? []) listener(event);
     }
 
@@ -245,12 +245,12 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
       if (objects === undefined) return;
       if (change.gone) {
         objects.delete(keyOf(change.object.metadata));
-        if (known !== undefined) tell(change.plural, { type: 'deleted', object: change.object });
+        if (known !== undefined) notify(change.plural, { type: 'deleted', object: change.object });
         return;
       }
       objects.set(keyOf(change.object.metadata), change.object);
-      if (known === undefined) tell(change.plural, { type: 'added', object: change.object, initial: false });
-      else tell(change.plural, { type: 'updated', object: change.object, old: known });
+      if (known === undefined) notify(change.plural, { type: 'added', object: change.object, initial: false });
+      else notify(change.plural, { type: 'updated', object: change.object, old: known });
     }
 
     const model: ModelReader = {
@@ -277,7 +277,7 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
           inNamespace: (namespace) => all().filter((object) => object.metadata.namespace === namespace),
           byIndex: () => [],
           addIndex: () => undefined,
-          quietMs: () => now() - heardAt,
+          quietMs: () => now() - receivedAt,
           whenSynced: () => Promise.resolve(),
           subscribe(listener) {
             const wide = listener as (event: StoreEvent<KubeObject>) => void;
@@ -295,7 +295,7 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
           const change = changes[at++];
           if (change !== undefined) take(change);
         }
-        heardAt = at === changes.length ? now() : (changes[at - 1]?.at ?? heardAt);
+        receivedAt = at === changes.length ? now() : (changes[at - 1]?.at ?? receivedAt);
       },
       get behind() {
         return changes.length - at;

@@ -21,7 +21,7 @@ const NAMESPACE = 'web';
 /** A component that no agent knows. */
 export const OTHER = 'exporter';
 const VERSIONS = ['1.0.0', '2.0.0', '3.0.0'];
-const silentLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+const noLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
 /** `undefined` removes a field. */
 export type SpecChange = { [Field in keyof MachineComponentSetSpec]?: MachineComponentSetSpec[Field] | undefined };
@@ -37,7 +37,7 @@ export interface WorldOptions {
   clockOf?: (server: Clock) => Clock;
 }
 
-/** A cell with a set controller, whose reads may lag and which may die at any write, and agents that do what they are told. */
+/** A cell with a set controller, whose reads may lag and which may die at any write, and agents that do what they are asked for. */
 export interface World {
   readonly api: ModelApi;
   readonly clock: Clock;
@@ -71,8 +71,8 @@ export interface World {
   /** Everyone does everything once, with nothing lagging; a little time passes. */
   round(ms?: number): Promise<void>;
   rounds(count: number, ms?: number): Promise<void>;
-  /** Rounds until nobody wrote for ten in a row; throws after `limit`. Long enough for soaks of up to a minute each. */
-  quiet(limit?: number): Promise<void>;
+  /** Rounds until there was no write in ten in a row; throws after `limit`. Long enough for soaks of up to a minute each. */
+  rest(limit?: number): Promise<void>;
 }
 
 export interface Process {
@@ -162,7 +162,7 @@ export function createWorld(options: WorldOptions): World {
         },
       );
       try {
-        await reconcile({ client, log: silentLog, signal: new AbortController().signal });
+        await reconcile({ client, log: noLog, signal: new AbortController().signal });
       } catch (error) {
         if (error instanceof Crash) world.restart();
         else if (!(error instanceof Error) || error.name === 'TypeError' || error.name === 'RangeError') throw error;
@@ -276,7 +276,7 @@ export function createWorld(options: WorldOptions): World {
         .filter((machine) => machine.spec.components?.some((each) => each.name === component && each.version === version))
         .map((machine) => machine.metadata.name),
     advance(ms) {
-      // Who lives renews each minute, also while a test looks away.
+      // A node that is alive renews each minute, also between the steps of a test.
       for (let left = ms; ; left -= 60_000) {
         elapsed += Math.min(left, 60_000);
         for (const [name, agent] of agents) {
@@ -324,7 +324,7 @@ export function createWorld(options: WorldOptions): World {
     async rounds(count, ms) {
       for (let left = count; left > 0; left--) await world.round(ms);
     },
-    async quiet(limit = 400) {
+    async rest(limit = 400) {
       let still = 0;
       for (let round = 0; round < limit; round++) {
         const before = api.writes;
