@@ -20,7 +20,7 @@ interface World {
   found?: () => Promise<Stored<Node> | undefined>;
   /** As the server has it. */
   ofMachine?: Stored<Machine>;
-  /** By the kind that a request is about, or its method: what the server says to it. */
+  /** By the kind that a request is about, or its method: what the server answers. */
   refused?: Record<string, ApiError>;
   provider?: Partial<InfraProvider> | 'none';
   signal?: AbortSignal;
@@ -62,9 +62,9 @@ function world({
   return {
     asked,
     carryOut: async (steps: Step[], of: MachineView = view()) => {
-      const told: [string, string | undefined][] = [];
-      const result = await carryOutAll(steps, of, hands, (step, { note }) => told.push([step.do, note]));
-      return { ...result, told };
+      const carried: [string, string | undefined][] = [];
+      const result = await carryOutAll(steps, of, hands, (step, { note }) => carried.push([step.do, note]));
+      return { ...result, carried };
     },
   };
 }
@@ -76,11 +76,11 @@ const syncNode: Step = { do: 'SyncNode', why: '' };
 const without = ['patch', 'a', { '/metadata/finalizers': [] }];
 
 describe('C8: the finalizer goes', () => {
-  test('once the provider has said that the instance is gone', async () => {
+  test('once the provider has answered that the instance is gone', async () => {
     const { asked, carryOut } = world();
     expect(await carryOut([plain, finalize])).toMatchObject({
       done: ['DeleteInstance', 'Finalize'],
-      told: [
+      carried: [
         ['DeleteInstance', 'gone'],
         ['Finalize', undefined],
       ],
@@ -154,8 +154,8 @@ describe('a step that needs no guard', () => {
     expect(asked).toEqual([['patch', 'a', { '/metadata/finalizers': ['theirs', ours] }]]);
   });
 
-  test('is left out where somebody was faster; any other error is one', async () => {
-    expect(await world({ refused: { patch: failing(409, 'Conflict') } }).carryOut([addFinalizer])).toMatchObject({ done: [], told: [] });
+  test('is left out where another writer was faster; any other error is one', async () => {
+    expect(await world({ refused: { patch: failing(409, 'Conflict') } }).carryOut([addFinalizer])).toMatchObject({ done: [], carried: [] });
     await expect(world({ refused: { patch: failing(403, 'Forbidden') } }).carryOut([addFinalizer])).rejects.toThrow('Forbidden');
   });
 
@@ -202,7 +202,7 @@ describe('a step that needs no guard', () => {
   });
 });
 
-test('C11: a Node that the server, or a policy or webhook of somebody, does not take with its labels keeps nothing else back', async () => {
+test('C11: a Node that the server, or an admission policy or webhook, does not take with its labels keeps nothing else back', async () => {
   const labelled = view({ machine: machine({ spec: { labels: { gpu: 'yes' } } }) });
   for (const [status, reason] of [
     [422, 'Invalid'],
@@ -217,17 +217,17 @@ test('C11: a Node that the server, or a policy or webhook of somebody, does not 
   await expect(broken.carryOut([syncNode, addFinalizer], labelled)).rejects.toThrow('InternalError');
 });
 
-describe('what a provider says to a machine that is to be made', () => {
+describe('what a provider answers to a machine that is to be made', () => {
   const ensure: Step = { do: 'EnsureInstance', why: '' };
 
   test('is a failure to be reported, if it is one of its errors', async () => {
     const failure = new CodedError('QuotaExceeded', 'no room');
-    const said = (thrown: Error, signal?: AbortSignal) =>
+    const carriedOut = (thrown: Error, signal?: AbortSignal) =>
       world({ found: () => Promise.reject(thrown), ...(signal === undefined ? {} : { signal }) }).carryOut([ensure]);
-    expect(await said(failure)).toMatchObject({ done: [], failure });
-    await expect(said(new Error('it is broken'))).rejects.toThrow('it is broken');
-    // A process that ends was told nothing.
-    await expect(said(failure, AbortSignal.abort())).rejects.toBe(failure);
+    expect(await carriedOut(failure)).toMatchObject({ done: [], failure });
+    await expect(carriedOut(new Error('it is broken'))).rejects.toThrow('it is broken');
+    // A process that ends got no answer.
+    await expect(carriedOut(failure, AbortSignal.abort())).rejects.toBe(failure);
   });
 
   test('is an error in every other step', async () => {

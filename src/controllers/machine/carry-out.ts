@@ -8,15 +8,15 @@ import type { MachineView, Step } from './view.ts';
 
 export interface CarriedOut {
   done: Step['do'][];
-  /** Effects that the other side said no to, each with why. */
+  /** Effects that the other side refused, each with why. */
   refusals: string[];
   /** The provider would not make the instance. */
   failure: CodedError | undefined;
-  /** What the server said to a Node that it does not take with the Machine's labels and taints: nothing else waits for that. */
+  /** The message of the server where it refuses a Node with the Machine's labels and taints: nothing else waits for that. */
   nodeRefused?: string;
 }
 
-/** Carries steps out in order. What is not needed any more, or was lost to somebody faster, is left out: the state will tell. */
+/** Carries steps out in order. What is not needed any more, or was lost to a faster writer, is left out: the state will show it. */
 export async function carryOutAll(
   steps: readonly Step[],
   view: MachineView,
@@ -46,7 +46,7 @@ export async function carryOutAll(
   return result;
 }
 
-/** Carries one step out, or says why there is nothing to do any more. */
+/** Carries one step out, or gives why there is nothing to do any more. */
 async function carryOut(step: Step, view: MachineView, hands: Hands): Promise<Performed> {
   const { namespace, name } = view.machine.metadata;
   const context: ActContext = { epoch: hands.epoch, machine: { namespace, name }, node: name, facts: view.facts, newID: hands.newID };

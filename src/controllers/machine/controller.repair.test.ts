@@ -133,8 +133,8 @@ describe('a repair that the agent carries out', () => {
     expect(verdict).toMatchObject({ allowed: false, limit: 'builtin/cluster', holders: [`${POOL}/a`] });
     await test.report('a', { operation: { id, state: 'Done', outcome: 'Succeeded' } });
     await test.jobStatus('j1', { phase: 'Verifying' });
-    // What is being verified looks healthy, and still counts.
-    await test.edit('b', (machine) => void (machine.metadata.labels = { looked: 'again' }));
+    // What is being verified seems healthy, and still counts.
+    await test.edit('b', (machine) => void (machine.metadata.labels = { touched: 'again' }));
     await waitFor(async () => (await test.machine('b')).status?.verdict?.holders?.[0] === `${POOL}/a`, LONG);
     expect((await test.reservations()).map((reservation) => reservation.id)).toEqual([id]);
     expect(isCordoned((await test.node('a')) ?? never())).toBe(true);
@@ -184,7 +184,7 @@ describe('a repair that the agent carries out', () => {
     expect(isCordoned((await test.node('a')) ?? never())).toBe(false);
   }, 30_000);
 
-  test('DrainTimeout: is cancelled where a budget keeps its pods for ever, and says whose', async () => {
+  test('DrainTimeout: is cancelled where a budget keeps its pods for ever, and names it', async () => {
     const test = await started();
     await runningMachines(test, 'a');
     await test.edit('a', (machine) => void (machine.spec.drainTimeoutSeconds = 3));
@@ -270,7 +270,7 @@ describe('a node that does not answer', () => {
     const test = cell;
     const first = test.lead();
     await runningMachines(test, 'a');
-    await test.silence('a', 'kubelet', 'agent');
+    await test.dropLeases('a', 'kubelet', 'agent');
     let lost = false;
     test.infra.fault = (operation, write) => {
       if (operation !== 'reboot' || write !== 2 || lost) return;
@@ -304,7 +304,7 @@ describe('a node that does not answer', () => {
     await test.report('a', { components: [waiting()], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
     const change = await waitFor(async () => (await test.reservations())[0], LONG);
     await orderOf(test, 'a', change.id);
-    await test.silence('a', 'kubelet', 'agent');
+    await test.dropLeases('a', 'kubelet', 'agent');
     await test.addJob({ name: 'j1' });
     const id = await test.grant('j1');
     expect(id).not.toBe(change.id);
@@ -320,7 +320,7 @@ describe('a node that does not answer', () => {
     const test = await started();
     await runningMachines(test, 'a');
     await pod(test, 'stuck', 3600);
-    await test.silence('a', 'kubelet', 'agent');
+    await test.dropLeases('a', 'kubelet', 'agent');
     await test.addJob({ name: 'j1', action: 'MigratePods' });
     const id = await test.grant('j1');
     const instance = await instanceOf(test, 'a');
@@ -335,11 +335,11 @@ describe('a node that does not answer', () => {
     await test.jobStatus('j1', { phase: 'Succeeded' });
     await noReservations(test);
     await test.beat('a');
-    await test.edit('a', (machine) => void (machine.metadata.labels = { looked: 'again' }));
+    await test.edit('a', (machine) => void (machine.metadata.labels = { touched: 'again' }));
     await waitFor(async () => !isOutOfService((await test.node('a')) ?? never()), LONG);
   }, 30_000);
 
-  /** A leader whose request to cut the power is on its way for as long as the test likes, and arrives whatever became of the leader. */
+  /** A leader whose request to cut the power is on its way for as long as the test likes, and arrives also when the leader has ended. */
   async function slowLeader(): Promise<{ test: TestCell; id: string; first: Leadership; arrive: () => Promise<void> }> {
     const test = (cell = await openCell());
     const provider = fakeProvider(test.infra);
@@ -354,7 +354,7 @@ describe('a node that does not answer', () => {
     const first = test.lead({ provider: slow });
     await runningMachines(test, 'a');
     await pod(test, 'stuck', 3600);
-    await test.silence('a', 'kubelet', 'agent');
+    await test.dropLeases('a', 'kubelet', 'agent');
     await test.addJob({ name: 'j1', action: 'MigratePods' });
     const id = await test.grant('j1');
     const [providerID, operationID] = await waitFor(() => sent, LONG);
@@ -395,11 +395,11 @@ describe('a node that does not answer', () => {
     await first.stop();
   }, 30_000);
 
-  test('keeps pods that nobody proves to be dead, and says so', async () => {
+  test('keeps pods that are not proven to be dead, and reports that', async () => {
     const test = await started();
     await runningMachines(test, 'a');
     await pod(test, 'stuck', 3600);
-    await test.silence('a', 'kubelet');
+    await test.dropLeases('a', 'kubelet');
     await test.addJob({ name: 'j1', action: 'MigratePods' });
     const id = await test.grant('j1');
     expect(await repairOf(test, 'a', id)).toMatchObject({
@@ -424,7 +424,7 @@ describe('Replace', () => {
     const [name = ''] = await waitFor(async () => ((await names()).length === 1 ? await names() : undefined), LONG);
     await test.boot(name);
     await test.phase(name, 'Running');
-    await test.silence(name, 'kubelet', 'agent');
+    await test.dropLeases(name, 'kubelet', 'agent');
     const { uid } = (await test.machine(name)).metadata;
     await test.addJob({ name: 'j1', machine: name, action: 'Replace' });
     const id = await test.grant('j1');

@@ -98,15 +98,15 @@ test('a status that the server refuses keeps no step back, is an Event, and is w
   await waitFor(async () => (await test.reservations()).length === 0, LONG);
   expect(isCordoned((await test.node('a')) ?? never())).toBe(false);
   expect(refusals).toBeGreaterThan(1);
-  const said = test.events.filter(({ reason }) => reason === 'StatusRefused');
-  expect(said).toEqual([expect.objectContaining({ type: 'Warning', message: expect.stringContaining('Unsupported value') })]);
+  const reported = test.events.filter(({ reason }) => reason === 'StatusRefused');
+  expect(reported).toEqual([expect.objectContaining({ type: 'Warning', message: expect.stringContaining('Unsupported value') })]);
   const generation = async () => {
     const { metadata, status } = await test.machine('a');
     return status?.observedGeneration === metadata.generation;
   };
   expect(await generation()).toBe(false);
   isRefused = false;
-  await waitFor(generation, { deadlineMs: 60_000, what: 'the report, without a word of the agent' });
+  await waitFor(generation, { deadlineMs: 60_000, what: 'the report, without one of the agent' });
 }, 90_000);
 
 describe('a machine is made', () => {
@@ -146,7 +146,7 @@ describe('a machine is made', () => {
     expect(cell.infra.instances.size).toBe(1);
   });
 
-  test('or says what its provider refuses', async () => {
+  test('or reports what its provider refuses', async () => {
     const test = await started();
     await test.addMachine('a', { provider: { name: 'fake', config: { size: 'huge' } } });
     const condition = await waitFor(
@@ -174,7 +174,7 @@ describe('a machine is made', () => {
     expect(node?.spec?.taints).toContainEqual({ key: 'only', effect: 'NoSchedule' });
   });
 
-  test('C12: and evicts nobody by a taint: it comes to a node that is new, or drained for an operation', async () => {
+  test('C12: and evicts no pod by a taint: it comes to a node that is new, or drained for an operation', async () => {
     const test = await started();
     const out = { key: 'maintenance', effect: 'NoExecute' as const };
     const isOut = async (name: string) => (await test.node(name))?.spec?.taints?.some(({ key }) => key === out.key) === true;
@@ -237,12 +237,12 @@ describe('a change is carried out', () => {
     const node = await test.node(first);
     expect(node?.spec?.unschedulable).toBe(true);
     expect(node?.metadata.annotations?.[ANNOTATIONS.cordonOwner]).toBe(await ordered(test, first));
-    // Written from a store that keeps few managers, both still tell who else owns what.
+    // Written from a store that keeps few managers, both still have the fields of all managers.
     for (const object of [node, await test.machine(first)])
       expect(object?.metadata.managedFields?.map(({ manager }) => manager)).toEqual(
         expect.arrayContaining(['kubenode-test', 'kubenode-machine']),
       );
-    // docs/protocols.md#d10: the other one is told why it waits.
+    // docs/protocols.md#d10: the status of the other one shows why it waits.
     const refused = await waitFor(async () => (await test.machine(second)).status?.verdict, LONG);
     expect(refused).toMatchObject({ allowed: false, limit: 'builtin/cluster', used: 1, of: 1, holders: [`${POOL}/${first}`] });
     await finish(test, first);
@@ -294,7 +294,7 @@ describe('a change is carried out', () => {
     await test.phase('a', 'Running');
   });
 
-  test('C4: a cordon of somebody else is left as it is', async () => {
+  test('C4: a cordon of another client is left as it is', async () => {
     const test = await started();
     await test.set();
     await test.addMachine('a');
@@ -375,7 +375,7 @@ describe('a change is carried out', () => {
 
   test('D6: a reservation whose request is gone is cancelled on Machine, Node and ledger', async () => {
     const test = await started();
-    // A pod that nobody can evict keeps the drain going.
+    // A pod that cannot be evicted keeps the drain going.
     const uid = await waitingMachines(test, []);
     const stuck = await test.client.create(Pods, {
       apiVersion: 'v1',

@@ -28,7 +28,7 @@ export interface MachineControllerOptions {
   /** May list what the cache holds; the rights of `client` are those of its writes. */
   reader: Client;
   cache: Cache;
-  /** By name, as `spec.provider.name` says it. */
+  /** By name, as in `spec.provider.name`. */
   providers: ReadonlyMap<string, InfraProvider>;
   cell: CellAddress;
   clock: Clock;
@@ -46,7 +46,7 @@ export interface MachineControllerOptions {
  * whole cell, which reserves for all machines at once, and one key a machine, which takes the next step.
  *
  * Begins a term by raising the ledger's epoch, and does nothing more before its stores have been read again after that (#d2). Rejects with
- * code `Deposed` when a later term is met, or the ledger is gone (#d1): whoever runs it may be elected again, which is another term.
+ * code `Deposed` when a later term is met, or the ledger is gone (#d1). The caller may be elected again, in another term.
  */
 export async function runMachineController(options: MachineControllerOptions): Promise<void> {
   const { client, cache, clock, random, log, recorder, providers, cell } = options;

@@ -101,14 +101,14 @@ describe('C3: each step of a change is found from the state alone', () => {
         machine: machine({ components: [failed], entries: [entry(answered)], spec: { operation: operation() }, status }),
       }),
     ).toEqual(['Release']);
-    // Nobody is left who would answer.
+    // No set is left that would answer.
     expect(steps({ reservation: reservation(), machine: failing, facts: facts({ sets: new Map() }) })).toEqual(['Release']);
   });
 });
 
 describe('D5: no release by clock', () => {
   const longAfter = { nowMs: NOW + 86_400_000, facts: facts({ nowMs: NOW + 86_400_000, agentAnswers: false }) };
-  test('an order whose time has passed, under a silent agent, keeps its reservation', () => {
+  test('an order whose time has passed, under a stale agent, keeps its reservation', () => {
     const { step, waits } = only({
       reservation: reservation(),
       machine: machine({ spec: { operation: operation() } }),
@@ -118,7 +118,7 @@ describe('D5: no release by clock', () => {
     expect(step).toBeUndefined();
     expect(waits?.for).toBe('Agent');
   });
-  test('and so does a Delete reservation, whatever the time', () => {
+  test('and so does a Delete reservation, at any time', () => {
     expect(
       steps({ reservation: reservation({ kind: 'Delete' }), machine: machine(deleted), claim: { state: 'None' }, ...longAfter }),
     ).toEqual(['Order']);
@@ -171,7 +171,7 @@ describe('D6: a reservation without an order is cancelled', () => {
     ).toEqual([]);
   });
 
-  test('and no order is given to a silent agent before the time is over', () => {
+  test('and no order is given to a stale agent before the time is over', () => {
     const { step, waits } = only({
       reservation: reservation(),
       claim: claimed(cordoned('a', 'r1')),
@@ -193,7 +193,7 @@ describe('a drain that does not end', () => {
     const { step } = only({ ...late, claim: claimed(cordoned('a', 'r1')) });
     expect(step?.do === 'WriteCancelled' ? step.reason : '').toMatch(/^DrainTimeout/);
   });
-  test('and goes on where the node is not ready, which nothing but the operation may mend', () => {
+  test('and goes on where the node is not ready, which only the operation may repair', () => {
     const { step } = only({ ...late, kubeletAnswers: false, claim: claimed(cordoned('a', 'r1')) });
     expect(step?.do).toBe('Order');
   });
@@ -207,7 +207,7 @@ describe('C4: cordons of ours that no reservation holds', () => {
       [],
     ],
     ['of a reservation that is gone: lifted', { claim: claimed(cordoned('a', 'r0')) }, ['LiftCordon']],
-    ['of somebody else: left', { claim: claimed(node('a', { spec: { unschedulable: true } })) }, []],
+    ['of another client: left', { claim: claimed(node('a', { spec: { unschedulable: true } })) }, []],
     [
       'of a failure that nothing has ended: stays',
       {
@@ -294,7 +294,7 @@ describe('C13: a Node that registers again', () => {
       ['Release'],
     ],
     ['after a repair that has not healed it: is Degraded', { machine: unhealed, claim: again() }, ['MarkDegraded']],
-    ['which the same Node is not, where somebody uncordoned it', { machine: unhealed }, []],
+    ['which the same Node is not, where a person uncordoned it', { machine: unhealed }, []],
     ['and where its rule is not due any more: is not', { machine: recovered, claim: again() }, []],
   ])('%s', (_, change, expected) => {
     expect(steps(change)).toEqual(expected);
@@ -321,7 +321,7 @@ describe('C8: a deletion', () => {
     ['drains no longer than it may', { ...deleting, claim: claimed(cordoned('a', 'r2')), nowMs: NOW + 600_000, pods: [pod] }, ['Order']],
     ['orders the cleanup', { ...deleting, claim: claimed(cordoned('a', 'r2')), pods: [] }, ['Order']],
     [
-      'orders it also of a silent agent: only what has its order cannot be taken back any more',
+      'orders it also of a stale agent: only what has its order cannot be taken back any more',
       { ...deleting, claim: claimed(cordoned('a', 'r2')), pods: [], facts: facts({ agentAnswers: false }) },
       ['Order'],
     ],
@@ -341,7 +341,7 @@ describe('C8: a deletion', () => {
     expect(steps(change)).toEqual(expected);
   });
 
-  test('waits for the cleanup, until it is reported, its time is over or the agent is silent', () => {
+  test('waits for the cleanup, until it is reported, its time is over or the agent is stale', () => {
     const cleaning = {
       ...deleting,
       claim: claimed(cordoned('a', 'r2')),

@@ -49,7 +49,7 @@ function isMigrating({ machine }: MachineView): boolean {
   return operation?.kind === 'Repair' && operation.action === 'MigratePods' && endOf(machine) === undefined;
 }
 
-/** Whether pods are being taken away now, so that they must be looked at. */
+/** Whether pods are being taken away now, so that they must be observed. */
 export function isDraining(view: MachineView): boolean {
   const { reservation, claim } = view;
   return (
@@ -57,7 +57,7 @@ export function isDraining(view: MachineView): boolean {
   );
 }
 
-/** Whether what the provider says of the instance is acted on, so that nothing older than this moment will do. */
+/** Whether a step follows from what the provider reports of the instance, so that nothing older than this moment will do. */
 export function isOnItsProvider({ machine, reservation }: Pick<MachineView, 'machine' | 'reservation'>): boolean {
   const { operation } = machine.spec;
   return (
@@ -216,7 +216,7 @@ function takingOver({ machine, facts, hours }: MachineView, reservation: LedgerR
         },
       ],
     };
-  const why = `its agent is silent and operation ${reservation.succeeds ?? reservation.id} can no longer begin; ${successor.metadata.name} repairs it without`;
+  const why = `its agent does not renew its Lease and operation ${reservation.succeeds ?? reservation.id} can no longer begin; ${successor.metadata.name} repairs it without`;
   return { steps: [{ do: 'TakeOverForRepair', reservation, job, why }] };
 }
 
@@ -238,7 +238,7 @@ function givenUp(view: MachineView, reservation: LedgerReservation): Cancellatio
       : { cause: 'Refused', why: `${refusal.limit ?? ''} stops it` };
   }
   if (view.revoked !== undefined) return { cause: 'Refused', why: view.revoked.limit ?? '' };
-  // Of what took over nobody is late: the provider carries it out when this controller says so.
+  // A reservation that took over does not expire: the provider carries it out when this controller asks it to.
   return nowMs > Date.parse(reservation.notAfter) && !isSucceeding(reservation, machine)
     ? { cause: 'Expired', why: `it had not begun by ${reservation.notAfter}` }
     : undefined;
@@ -257,7 +257,7 @@ function notOrdered(view: MachineView, reservation: LedgerReservation): Decision
   if (drain && claim.state === 'Claimed' && isHeldByPods(view, reservation)) {
     const deadline = drainDeadlineMs(reservation, machine);
     if (nowMs < deadline || held) return evicting(view, reservation, deadline);
-    // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by somebody's budget.
+    // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by a disruption budget.
     if (isNodeReady(claim.node, view.kubeletAnswers)) return cancelReservation(reservation, drainTimeout(machine, deadline));
   }
   const untilMs = Date.parse(reservation.notAfter);
@@ -266,7 +266,8 @@ function notOrdered(view: MachineView, reservation: LedgerReservation): Decision
     if ('waitsFor' in repair) return { steps: [], waits: { for: repair.waitsFor, why: repair.why, untilMs } };
     return { steps: [{ do: 'Order', reservation, drained: drain, why: `${reservation.requester}: ${repair.action}` }] };
   }
-  if (!facts.agentAnswers) return { steps: [], waits: { for: 'Agent', why: 'no order is given to an agent that is silent', untilMs } };
+  if (!facts.agentAnswers)
+    return { steps: [], waits: { for: 'Agent', why: 'an agent that does not renew its Lease gets no order', untilMs } };
   const components = orderable(reservation, machine, facts);
   const why = `${components.map((each) => each.name).join(', ')} may switch`;
   return { steps: [{ do: 'Order', reservation, drained: drainNeeded(components), why }] };
@@ -283,7 +284,7 @@ function heldBack(view: MachineView, reservation: LedgerReservation, reason = 'i
   return { steps: [], waits: { for: 'Agent', why } };
 }
 
-/** Whether pods keep the order waiting. Under a repair those that are on their way do not where the kubelet that would end them is what is ill. */
+/** Whether pods keep the order waiting. Under a repair those that are on their way do not where the kubelet that would end them is what failed. */
 function isHeldByPods({ pods, kubeletAnswers }: MachineView, reservation: LedgerReservation): boolean {
   if (pods === undefined) return true;
   return reservation.kind === 'Repair' && !kubeletAnswers ? pods.some((pod) => !pod.terminating) : pods.length > 0;

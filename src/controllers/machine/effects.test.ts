@@ -10,7 +10,7 @@ const { signal } = new AbortController();
 const pod = { namespace: 'web', name: 'p', uid: 'uid-p', terminating: false, labels: {} };
 const providerID = 'fake://a';
 
-/** A server that answers each request as `answer` says, and a provider whose instance is as `state` says; both note what they were asked. */
+/** A server that answers each request by `answer`, and a provider whose instance is in `state`; both note what they were asked. */
 function world({
   answer = () => undefined,
   state,
@@ -91,7 +91,7 @@ describe('pods are taken by force', () => {
     ['delete', { namespace: 'web', name: 'q' }, { uid: 'uid-q', gracePeriodSeconds: 0 }],
   ];
 
-  test('once the provider says that the instance is off or gone, each by its UID', async () => {
+  test('once the provider answers that the instance is off or gone, each by its UID', async () => {
     for (const state of ['Stopped', undefined] as const) {
       const { asked, carryOut } = world(state === undefined ? {} : { state });
       expect(await carryOut(force)).not.toHaveProperty('refused', true);
@@ -167,7 +167,7 @@ describe('a provider', () => {
     expect([...cycled]).toEqual([]);
   });
 
-  test('that cannot do it says so, and what it never could need not be retired', async () => {
+  test('that cannot do it reports that, and what it never could need not be retired', async () => {
     const { carryOut } = world();
     const by = { name: 'bare' } as unknown as InfraProvider;
     expect(await carryOut({ do: 'StopInstance', providerID, operationID }, by)).toMatchObject({ refused: true });

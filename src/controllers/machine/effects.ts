@@ -18,9 +18,9 @@ interface EffectPorts {
 
 interface Done {
   note: string;
-  /** The other side said no for now. */
+  /** The other side refused for now. */
   refused?: boolean;
-  /** Since what it is about is another one than was read. */
+  /** Since its object is another one than was read. */
   changed?: boolean;
 }
 
@@ -51,7 +51,7 @@ export async function carryOutEffect(effect: Effect, { client, provider, cycled,
   }
 }
 
-/** Asks for one pod, by its UID. A disruption budget that says no is an answer, not an error. */
+/** Asks for one pod, by its UID. The refusal of a disruption budget is an answer, not an error. */
 async function evict(
   client: Client,
   { pod: { namespace, name, uid }, graceSeconds }: Extract<Effect, { do: 'Evict' }>,
@@ -66,13 +66,13 @@ async function evict(
   } catch (error) {
     // Conflict: another pod has the name by now.
     if (hasReason(error, 'NotFound', 'Conflict')) return { note: `${namespace}/${name} is gone` };
-    // 500 is what the server answers where several budgets cover one pod: nobody can evict it before somebody mends that.
+    // 500 is what the server answers where several budgets cover one pod: it cannot be evicted before a person corrects that.
     if (hasReason(error, 'TooManyRequests', 'InternalError')) return { note: `${namespace}/${name}: ${error.message}`, refused: true };
     throw error;
   }
 }
 
-/** Of pods that nobody will end. The proof is asked for again: between it and the deletions there is nothing but these few requests. */
+/** Of pods that no kubelet will end. The proof is asked for again: between it and the deletions there is nothing but these few requests. */
 async function forceDelete(
   client: Client,
   provider: InfraProvider,

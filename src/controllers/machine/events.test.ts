@@ -35,14 +35,14 @@ test.each<[Step, string | undefined]>([
   [{ do: 'TakeOverForRepair', ...on, job: 'j' }, 'Normal OperationTakenOver: because'],
   [{ do: 'DeleteInstance', ...on, providerID }, 'Normal DeletingInstance: because'],
   [{ do: 'Finalize', ...on }, undefined],
-])('whoever describes a Machine reads of $do what happened', (step, expected) => {
+])('a person who describes a Machine reads of $do what happened', (step, expected) => {
   const event = eventOf(step, view(), undefined);
   expect(event && `${event.type} ${event.reason}: ${event.message}`).toBe(expected);
 });
 
-test.each(['Evict', 'PowerCycle', 'ForceDelete'] as const)('of %s they read what the other side said', (what) => {
+test.each(['Evict', 'PowerCycle', 'ForceDelete'] as const)('of %s they read what the other side answered', (what) => {
   const step = { do: what, ...on, pod, pods: [pod], providerID } as unknown as Step;
-  expect(eventOf(step, view(), 'it said this')?.message).toBe('it said this');
+  expect(eventOf(step, view(), 'it answered this')?.message).toBe('it answered this');
 });
 
 test('an operation that did not succeed ends with a warning', () => {
@@ -52,7 +52,7 @@ test('an operation that did not succeed ends with a warning', () => {
   expect(eventOf({ do: 'Settle', ...on }, ended('Cancelled'), undefined)).toMatchObject({ type: 'Warning', reason: 'OperationEnded' });
 });
 
-test('a Node that is claimed, and one that is lost, are told once', () => {
+test('a Node that is claimed, and one that is lost, are reported once', () => {
   const { nodeRef: _, ...status } = machine().status ?? {};
   expect(eventOfChange(undefined, view({ machine: { ...machine(), status } }))).toMatchObject({ reason: 'NodeClaimed' });
   expect(eventOfChange(undefined, view({ claim: { state: 'Claimed', node: node() } }))).toBeUndefined();

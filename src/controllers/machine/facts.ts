@@ -46,7 +46,7 @@ export const operationTimeoutMs = (machine: Machine): number => (machine.spec.op
 export const poolOf = (machine: Machine): string => machine.metadata.namespace ?? '';
 export const nameOf = (machine: Machine): string => `${poolOf(machine)}/${machine.metadata.name}`;
 export const isDeleting = (machine: Machine): boolean => machine.metadata.deletionTimestamp !== undefined;
-/** Its MachineSet wants it gone, and says so in this term. */
+/** Its MachineSet wants it gone, and marked it in this term. */
 export const isRetiring = (machine: Machine, { epoch }: Pick<AskFacts, 'epoch'>): boolean =>
   machine.spec.retire !== undefined && machine.spec.retire.epoch === epoch && !isDeleting(machine);
 
@@ -75,7 +75,7 @@ export const isRepairNeeded = (machine: Machine): boolean =>
 
 export const refused = (limit: string, wouldPassWhen: string): Verdict => ({ allowed: false, limit, wouldPassWhen });
 
-/** What holds whatever is asked: a human said that nothing new starts here. */
+/** What refuses every request: a human holds the machine, so that nothing new starts here. */
 export function heldBy(machine: Machine): Verdict | undefined {
   if (machine.spec.hold === true) return refused('Machine/hold', 'spec.hold is no longer true');
   if (machine.status?.agent?.hold === true) return refused('Node/hold', '/etc/kubenode/hold on the node is removed');
@@ -84,7 +84,7 @@ export function heldBy(machine: Machine): Verdict | undefined {
 
 export const labelsOf = (machine: Machine): Record<string, string> => ({ ...machine.spec.labels, ...machine.metadata.labels });
 
-/** The scopes of a machine whatever is to be done there. */
+/** The scopes of a machine for every kind of operation. */
 export function baseScopes(machine: Machine): string[] {
   const pool = poolOf(machine);
   const { [LABELS.machineSet]: set, [LABELS.zone]: zone, [LABELS.rack]: rack } = labelsOf(machine);
@@ -97,7 +97,7 @@ export function baseScopes(machine: Machine): string[] {
   ];
 }
 
-/** What every request of a machine says of it. */
+/** What every request of a machine contains about it. */
 export function requestBase(machine: Machine) {
   return {
     machineUID: machine.metadata.uid ?? '',

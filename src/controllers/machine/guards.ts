@@ -1,4 +1,4 @@
-/** What every guarded write of an operation looks at, and how it stops. In the comments M is the Machine, N its Node, L the ledger; r is the reservation. */
+/** What every guarded write of an operation reads, and how it stops. In the comments M is the Machine, N its Node, L the ledger; r is the reservation. */
 import { defenderError } from '../../defender/errors.ts';
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine, OperationStatus, RepairStatus } from '../../api/machine.ts';
@@ -20,7 +20,7 @@ export type Effect =
   | { do: 'StopInstance'; providerID: string; operationID: string }
   | { do: 'RetirePower'; providerID: string; operationID: string }
   | { do: 'PowerCycle'; providerID: string; operationID: string }
-  /** Not without the provider's word, asked for right before, that the instance is off or gone. */
+  /** Not unless the provider answers right before that the instance is off or gone. */
   | { do: 'ForceDelete'; pods: readonly DrainedPod[]; providerID: string }
   | { do: 'DeleteMachine'; machine: Stored<Machine> };
 

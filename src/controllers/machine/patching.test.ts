@@ -25,7 +25,7 @@ const cordoned = (...managedFields: never[]): Stored<Node> => ({
   spec: { unschedulable: true },
 });
 
-/** A server whose Node changes right before each patch, as `changes` says in turn. */
+/** A server whose Node changes right before each patch, by each of `changes` in turn. */
 function server(read: Stored<Node>, ...changes: Partial<Stored<Node>['metadata']>[]) {
   let live = read;
   let patches = 0;

@@ -14,14 +14,14 @@ const made = (secondsAgo: number) => ({
   }),
 });
 
-describe('a machine is looked at again', () => {
+describe('a machine is reconciled again', () => {
   test.each<[string, Decision, typeof idle, number | undefined]>([
     ['each second while pods leave', waitsFor({ for: 'Pods' }), { progressed: true, refused: false }, 1000],
     ['less often while a budget lets no pod go', waitsFor({ for: 'Pods' }), { progressed: true, refused: true }, 5000],
     ['each second while its provider works', waitsFor({ for: 'Provider' }), { progressed: true, refused: true }, 1000],
     ['every two seconds while it boots', waitsFor({ for: 'Boot' }), { progressed: true, refused: false }, 2000],
     [
-      'by the event of what was just written, whatever the clock brings',
+      'by the event of what was just written, at any time',
       waitsFor({ for: 'Agent', untilMs: NOW + 9000 }),
       { progressed: true, refused: false },
       undefined,
@@ -29,7 +29,7 @@ describe('a machine is looked at again', () => {
     ['when the clock changes the answer', waitsFor({ for: 'Agent', untilMs: NOW + 9000 }), idle, 9000],
     ['not at once where that is past', waitsFor({ for: 'Agent', untilMs: NOW - 9000 }), idle, 1000],
     ['not much later than others, however far off that is', waitsFor({ for: 'Agent', untilMs: NOW + 3_600_000 }), idle, 30_000],
-    ['by events alone where it runs and waits for somebody', waitsFor({ for: 'Defender' }), idle, undefined],
+    ['by events alone where it runs and waits for another part', waitsFor({ for: 'Defender' }), idle, undefined],
     ['by events alone where it runs and waits for nothing', { steps: [] }, idle, undefined],
   ])('%s', (_, decision, { progressed, refused }, expected) => {
     expect(requeue(running, decision, { progressed, refused })?.requeueAfterMs).toBe(expected);
@@ -44,7 +44,7 @@ describe('a machine is looked at again', () => {
   });
 });
 
-test('of a ledger those machines are looked at whose reservation came, went or is another now, each once', () => {
+test('of a ledger those machines are reconciled whose reservation came, went or is another now, each once', () => {
   const reservations = (...ids: [string, string][]) => ids.map(([id, machine]) => ({ id, machine }));
   const before = reservations(['r1', 'web/a'], ['r2', 'web/b'], ['r3', 'web/c']);
   expect(changedReservations(before, before)).toEqual([]);

@@ -4,12 +4,12 @@ import type { Decision, MachineView } from './view.ts';
 
 export const RESYNC_MS = 30_000;
 const POLL_MS = 1000;
-/** How often a node that was power-cycled is looked at: no event tells that its agent's Lease is renewed again. */
+/** How often a machine that was power-cycled is reconciled: no event shows that its agent's Lease is renewed again. */
 const BOOT_MS = 2000;
-/** Between two rounds of evictions that somebody's budget refused, as kubectl drain waits. */
+/** Between two rounds of evictions that a disruption budget refused, as kubectl drain waits. */
 const REFUSED_MS = 5000;
 
-/** When to reconcile again where no event will ask for it. `progressed`: a step was done; `refused`: somebody said no to an effect. */
+/** When to reconcile again where no event will ask for it. `progressed`: a step was done; `refused`: an effect was refused. */
 export function requeue(
   view: Pick<MachineView, 'nowMs' | 'machine'>,
   decision: Decision,

@@ -46,7 +46,7 @@ test('safety 12, H5: a leader that takes over finds no operation late that is no
   await cell.boot('a');
   await cell.phase('a', 'Running');
   // A machine whose drain is under way has a reservation, and no order yet.
-  await cell.silence('a', 'agent');
+  await cell.dropLeases('a', 'agent');
   await cell.report('a', { components: [waiting()], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
   await first.stop();
   cell.lead({ clock: clockOfWrongMachine(clock, 40 * MINUTE) });

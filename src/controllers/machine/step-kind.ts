@@ -1,4 +1,4 @@
-/** What a kind of step is: how it is carried out, and what a person reads of it. Each folder says it of its own steps; `steps.ts` joins them. */
+/** What a kind of step is: how it is carried out, and what a person reads of it. Each folder defines its own steps; `steps.ts` joins them. */
 import type { InfraProvider } from '../../api/provider.ts';
 import type { GuardedPort, Performed } from '../../defender/guarded-write.ts';
 import type { Client } from '../../kube/client.ts';
@@ -26,7 +26,7 @@ export interface StepKind<K extends StepName> {
   guarded: ((step: StepOf<K>, context: ActContext) => Act | undefined) | undefined;
   /** Without a guard: two leaders cannot dispute about it, it can be done twice, and it disrupts no node. Asked where `guarded` gives nothing. */
   plain?: (step: StepOf<K>, view: MachineView, hands: Hands) => Promise<Performed>;
-  /** What a person who describes a Machine reads once it is carried out; `note` is what the other side said. undefined: nothing new. */
+  /** What a person who describes a Machine reads once it is carried out; `note` is what the other side answered. undefined: nothing new. */
   event: ((step: StepOf<K>, view: MachineView, note: string | undefined) => RecordedEvent) | undefined;
 }
 

@@ -40,7 +40,7 @@ const guarded: Step[] = [
   { do: 'DeleteInstance', reservation: reservation({ kind: 'Delete' }), providerID: 'x', why: '' },
 ];
 
-describe('D3: whoever meets the trace of a later term stops', () => {
+describe('D3: a leader that meets the trace of a later term stops', () => {
   const deposed = expect.objectContaining({ code: 'Deposed' });
   test.each(guarded)('$do, in the ledger', (step) => {
     expect(() => judged(step, { ledger: ledger(4, reservation()) })).toThrow(deposed);
@@ -103,7 +103,7 @@ describe('C1: an order', () => {
   test.each<[string, Parameters<typeof entry>[0], Partial<LedgerReservation>]>([
     ['a revision that came after it was granted', { revision: 3 }, {}],
     ['what goes forward, in a row that was granted for the way back', {}, { class: 'Restore' }],
-    ['anything, where the reservation says nothing of it', {}, { components: [] }],
+    ['anything, where the reservation does not name it', {}, { components: [] }],
   ])('safety 5, C3: names exactly what the reservation was granted for, and not %s', (_, change, granted) => {
     const now = machine({ entries: [entry(change)], components: [waiting({ revision: change?.revision ?? 2 })] });
     expect(judged({ ...order, reservation: reservation(granted) }, { machine: now })).toHaveProperty('stop');
@@ -139,7 +139,7 @@ describe('C4: on the Node', () => {
     });
     expect(judged(lift, { node: cordoned('a', 'r2'), ledger: ledger(3) })).toHaveProperty('stop');
   });
-  test('nor is that of an operation whose end was not reported, though somebody took its reservation away', () => {
+  test('nor is that of an operation whose end was not reported, though its reservation was taken away', () => {
     const lift: Step = { do: 'LiftCordon', owner: 'r1', why: '' };
     const seen = { node: cordoned('a', 'r1'), ledger: ledger(3) };
     const spec = { operation: operation() };
@@ -166,7 +166,7 @@ describe('C4: on the Node', () => {
   });
 });
 
-describe('C4: a cordon that says Degraded', () => {
+describe('C4: a cordon by Degraded', () => {
   const broken = machine({
     components: [waiting({ state: 'Failed', failed: { revision: 2, reason: 'x', message: '', restored: false } })],
   });

@@ -36,7 +36,7 @@ export async function carryOutPlainly(step: Step, view: MachineView, hands: Hand
   return await plain(step.do, step, view, hands);
 }
 
-/** What a person who describes a Machine should read of a step that was carried out; undefined where it says nothing new. */
+/** What a person who describes a Machine should read of a step that was carried out; undefined where nothing is new. */
 export function eventOf(step: Step, view: MachineView, note: string | undefined): RecordedEvent | undefined {
   return event(step.do, step, view, note);
 }

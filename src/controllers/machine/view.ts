@@ -26,7 +26,7 @@ export interface DrainedPod {
 }
 
 export interface NotOnNode {
-  /** In order of weight: the server refuses the Node with them; somebody else has set another value; it would take pods off the node. */
+  /** In order of weight: the server refuses the Node with them; another client has set another value; it would take pods off the node. */
   reason: 'NodeRefused' | 'SetByAnother' | 'TaintWithheld';
   message: string;
 }
@@ -37,7 +37,7 @@ export interface MachineView {
   /** The ledger's reservation of this machine's UID. */
   reservation: LedgerReservation | undefined;
   claim: Claim;
-  /** As recorded, or as the provider says it now; undefined while there was no instance. */
+  /** As recorded, or as the provider reports it now; undefined while there was no instance. */
   providerID: string | undefined;
   /** What the provider calls, or would call, the instance of this machine; empty without a provider. */
   instanceID: string;
@@ -81,10 +81,10 @@ export type Step = { why: string } & (
   | { do: 'BeginRepair'; reservation: LedgerReservation; /** The one it runs in. */ bootID: string }
   | { do: 'EndRepair'; reservation: LedgerReservation; outcome: Outcome; message: string; bootID?: string }
   | { do: 'PowerCycle'; reservation: LedgerReservation; providerID: string }
-  /** Before `StopInstance`: so that whoever ends the operation knows that its power may be about to be cut. */
+  /** Before `StopInstance`: so that the leader that ends the operation knows that its power may be about to be cut. */
   | { do: 'NoteCut'; reservation: LedgerReservation }
   | { do: 'StopInstance'; reservation: LedgerReservation; providerID: string }
-  /** Before the end of an operation of which somebody may still be about to ask the provider for something. */
+  /** Before the end of an operation of which a leader may still be about to ask the provider for something. */
   | { do: 'RetirePower'; reservation: LedgerReservation; providerID: string }
   /** Before `MarkOutOfService`: so that the one that removes the mark knows that it is ours. */
   | { do: 'NoteOutOfService'; reservation: LedgerReservation }
@@ -100,7 +100,7 @@ export type Step = { why: string } & (
   | { do: 'Release'; reservation: LedgerReservation }
   /** Without a reservation where nothing was made, so that nothing is disrupted. */
   | { do: 'DeleteInstance'; reservation: LedgerReservation | undefined; providerID: string }
-  /** Only after a DeleteInstance of the same run said `gone`, where that stands before it. */
+  /** Only after a DeleteInstance of the same run noted `gone`, where that stands before it. */
   | { do: 'Finalize'; reservation: LedgerReservation | undefined }
 );
 

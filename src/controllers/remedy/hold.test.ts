@@ -140,7 +140,7 @@ describe('clocks begin again', () => {
     expect(holds.of('m', input({}), NOW + 100)).toEqual({ held: false, releasedAtMs: undefined });
   });
 
-  it('when a hold is seen to end, whatever objects show of it', () => {
+  it('when a hold is seen to end, also where objects show something else', () => {
     const holds = createHolds();
     expect(holds.of('m', input({ reservation: reservation('Change', 'set') }), NOW)).toEqual({ held: true, releasedAtMs: undefined });
     expect(holds.of('m', input({}), NOW + 7)).toEqual({ held: false, releasedAtMs: NOW + 7 });

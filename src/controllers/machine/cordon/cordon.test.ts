@@ -99,7 +99,7 @@ describe('D6: a fence', () => {
   });
 });
 
-test("invariant 6: whatever we do in whatever order, a human's cordon stays until a human lifts it", () => {
+test("invariant 6: after any steps in any order, a human's cordon stays until a human lifts it", () => {
   const act = fc.record({ do: fc.constantFrom('cordon', 'uncordon', 'fence'), owner: fc.constantFrom('r1', 'r2', 'Degraded') });
   fc.assert(
     fc.property(fc.array(act, { maxLength: 12 }), (acts) => {

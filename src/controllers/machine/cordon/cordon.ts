@@ -15,7 +15,7 @@ export const ownerOf = (node: Node): string | undefined => node.metadata.annotat
 export const isCordoned = (node: Node): boolean => node.spec?.unschedulable === true;
 export const isCordonedFor = (node: Node, owner: string): boolean => isCordoned(node) && ownerOf(node) === owner;
 /**
- * Whether somebody else made it unschedulable after us: a human who uncordons and cordons leaves our annotation. The server notes whose field
+ * Whether another client made it unschedulable after us: a human who uncordons and cordons leaves our annotation. The server notes whose field
  * it is; where that is not known the annotation counts.
  */
 function isSetByAnother({ metadata: { managedFields = [] } }: Node): boolean {
@@ -57,7 +57,7 @@ export function cordonedFor(node: Stored<Node>, owner: string): Stored<Node> | u
   });
 }
 
-/** Without the cordon of `owner`; one of anybody else stays as it is. */
+/** Without the cordon of `owner`; one of another owner stays as it is. */
 export function uncordonedBy(node: Stored<Node>, owner: string): Stored<Node> | undefined {
   if (ownerOf(node) !== owner) return undefined;
   return changed(node, hasForeignCordon(node), {

@@ -1,5 +1,5 @@
 /**
- * Steps that write the Node: who is kept from it, and in whose name. Each guarded write says what it reads again, in which order, and why that is enough: there M
+ * Steps that write the Node: who is kept from it, and in whose name. The comment of each guarded write names what it reads again, in which order, and why that is enough: there M
  * is the Machine, N its Node, L the ledger; r is the reservation of the step.
  */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
@@ -98,8 +98,8 @@ function settle(reservation: LedgerReservation, context: ActContext): Act {
 }
 
 /**
- * N, M, L; writes N. A reservation is in L before its cordon is on N, and its id never comes back: so N first, L last (docs/protocols.md#c4). Where somebody took the reservation out of
- * L while its order goes on, M says so.
+ * N, M, L; writes N. A reservation is in L before its cordon is on N, and its id never comes back: so N first, L last (docs/protocols.md#c4). Where a person took the reservation out of
+ * L while its order goes on, M shows that.
  */
 function liftCordon(owner: string, context: ActContext): Act {
   return {

@@ -1,4 +1,4 @@
-/** How machines go: what stops a deletion, what can be taken back, and what needs nobody's leave (docs/protocols.md#c8, #c8a, #d7, #d11). */
+/** How machines go: what stops a deletion, what can be taken back, and what needs no permission (docs/protocols.md#c8, #c8a, #d7, #d11). */
 import { describe, expect, test } from 'vitest';
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine } from '../../../api/machine.ts';
@@ -39,7 +39,7 @@ const noneADay = [
   { metadata: { name: 'p' }, spec: { limits: [{ name: 'r', scope: 'Cluster' as const, maxPerDay: 0, classes: ['Delete' as const] }] } },
 ];
 
-test('D9: a Delete reservation without an order is given up for the way back, unless somebody deletes the machine', () => {
+test('D9: a Delete reservation without an order is given up for the way back, unless a client deletes the machine', () => {
   const spec = { retire: { epoch: 1 } };
   const back = { entries: [entry({ version: '1.0.0', lane: 'Restore' as const })], components: [waiting()] };
   const known = { reservation: DELETE, facts: facts({ epoch: 1 }) };
@@ -115,7 +115,7 @@ describe('safety 7, C8a: a mark of the MachineSet', () => {
     expect(asks(marked(7, idle), { freezes: FREEZE })).toBe('Freeze/night');
     expect(asks(marked(7, { ...idle, spec: { hold: true } }))).toBe('Machine/hold');
   });
-  test('of another term asks for nothing, and neither does one of which nobody says what term it is', () => {
+  test('of another term asks for nothing, and neither does one without a term', () => {
     expect(asks(marked(6, idle))).toBe('Nothing');
     expect(asks(marked(8, idle))).toBe('Nothing');
     expect(askOf(marked(7, idle), facts()).state).toBe('Nothing');
@@ -197,7 +197,7 @@ describe('safety 10, C8b: a machine of which nothing was made', () => {
   const typo = { state: 'Unknown' as const, reason: 'UnknownProvider', message: 'this cell has no provider "fak"' };
   const bootstrap = { epoch: 1, accountUID: 'u', tokenUntil: at(0) };
 
-  test('with a provider that the cell does not have can be deleted: by its record nobody was asked to make it', () => {
+  test('with a provider that the cell does not have can be deleted: by its record no provider was asked to make it', () => {
     expect(steps({ ...none, machine: unmade(), instance: typo })).toEqual(['Finalize']);
     expect(steps({ ...none, machine: unmade({ phase: 'Pending' }), instance: typo, facts: facts({ freezes: FREEZE }) })).toEqual([
       'Finalize',
@@ -217,9 +217,9 @@ describe('safety 10, C8b: a machine of which nothing was made', () => {
     ['it had a Node', { machine: unmade({ nodeRef: { name: 'a', uid: 'n' } }), instance: { state: 'Absent' } }],
     ['it has a Node', { machine: unmade({ bootstrap }), claim: { state: 'Claimed', node: node('a') } }],
     ['an agent speaks for it', { machine: unmade({ agent: machine().status?.agent }), instance: { state: 'Absent' } }],
-    ['it may be about to be made, and nobody can say', { machine: unmade({ bootstrap }), instance: typo }],
+    ['it may be about to be made, and that is unknown', { machine: unmade({ bootstrap }), instance: typo }],
     ['it is there', { machine: unmade({ bootstrap }) }],
-  ])('is told from one where %s: that asks', (_, change) => {
+  ])('is distinguished from one where %s: that asks', (_, change) => {
     expect(steps({ ...none, ...change })).toEqual([]);
     expect(askOf(change.machine ?? machine(), facts()).state).toBe('Asks');
   });
@@ -243,7 +243,7 @@ describe('safety 10, C8b: a machine of which nothing was made', () => {
   });
 });
 
-test('C8: of a machine that somebody deleted the drain is waited for until its deadline, while its node is well', () => {
+test('C8: of a machine that a client deleted the drain is waited for until its deadline, while its node is well', () => {
   const going = machine({ metadata: { deletionTimestamp: at(0) } });
   const deletion = reservation({ kind: 'Delete' });
   const deadline = drainDeadlineMs(deletion, going);

@@ -1,5 +1,5 @@
 /**
- * How a machine goes (docs/protocols.md#c8, #c8a). Pure. Two ways lead there: somebody deletes the Machine, or its MachineSet marks it. Both ask for a reservation,
+ * How a machine goes (docs/protocols.md#c8, #c8a). Pure. Two ways lead there: a client deletes the Machine, or its MachineSet marks it. Both ask for a reservation,
  * under everything that forbids a disruption; until the order of the reservation, or the deletion of a marked Machine, it can be taken back.
  */
 import type { LedgerReservation, StartsBucket } from '../../../api/disruption-ledger.ts';
@@ -22,7 +22,7 @@ export function isReplacing(reservation: LedgerReservation, { spec }: Machine): 
   return reservation.kind === 'Repair' && spec.operation?.id === reservation.id && spec.operation.action === 'Replace';
 }
 
-/** What the Delete reservation says that takes the place of this one. Of a replacement it stays the repair that it was granted as. */
+/** What the Delete reservation records that takes the place of this one. Of a replacement it stays the repair that it was granted as. */
 export function deletionTakingOver(reservation: LedgerReservation, machine: Machine): Omit<Request, 'since'> {
   const request = {
     ...requestBase(machine),
@@ -48,7 +48,7 @@ export function takeOverRefusal(
   );
 }
 
-/** Nothing was made for it, by its own record or by the provider's word: nobody is disrupted when it goes. */
+/** Nothing was made for it, by its own record or by its provider's answer: nothing is disrupted when it goes. */
 export function isUnmade({ machine, instance, claim }: MachineView): boolean {
   if (claim.state === 'Claimed' || claim.state === 'Lost') return false;
   return isNeverAskedFor(machine) || (isUnjoined(machine) && instance.state === 'Absent');
@@ -71,7 +71,7 @@ function absent(view: MachineView, reservation: LedgerReservation | undefined, f
 /** Whether pods are to go before the machine does. */
 export function wantsDrainToGo({ machine, claim, kubeletAnswers, nowMs }: MachineView, reservation: LedgerReservation): boolean {
   if (claim.state !== 'Claimed') return false;
-  // Of a machine that somebody deleted, what cannot be drained is not waited for: without its kubelet no pod of this node ends.
+  // Where a client deleted the Machine, pods that cannot be drained are not waited for: without its kubelet no pod of this node ends.
   return !isDeleting(machine) || (isNodeReady(claim.node, kubeletAnswers) && nowMs < drainDeadlineMs(reservation, machine));
 }
 
@@ -103,7 +103,7 @@ export function going(view: MachineView, reservation: LedgerReservation): Decisi
   if (wantsDrainToGo(view, reservation) && (view.pods === undefined || view.pods.length > 0)) {
     const deadline = drainDeadlineMs(reservation, machine);
     if (view.nowMs < deadline) return evicting(view, reservation, deadline);
-    // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by somebody's budget.
+    // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by a disruption budget.
     if (claim.state === 'Claimed' && isNodeReady(claim.node, view.kubeletAnswers))
       return cancelReservation(reservation, drainTimeout(machine, deadline));
   }

@@ -45,7 +45,7 @@ test.each<[string, LabelSelector | undefined, boolean]>([
   ['Exists', { matchExpressions: [{ key: 'app', operator: 'Exists' }] }, true],
   ['DoesNotExist', { matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, false],
   ['both', { matchLabels: { app: 'a' }, matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, false],
-  ['an operator that nobody knows', { matchExpressions: [{ key: 'app', operator: 'Gt', values: ['1'] }] }, false],
+  ['an unknown operator', { matchExpressions: [{ key: 'app', operator: 'Gt', values: ['1'] }] }, false],
 ])('a pod is covered as Kubernetes has it: %s', (_, selector, isCovered) => {
   const { spec: _spec, ...rest } = budget('x', 2, 2);
   const of = selector === undefined ? rest : { ...rest, spec: { selector } };
@@ -53,7 +53,7 @@ test.each<[string, LabelSelector | undefined, boolean]>([
   expect(unending([of], [pod]).length).toBe(isCovered ? 1 : 0);
 });
 
-describe('the budgets that keep pods are said in fields', () => {
+describe('the budgets that keep pods are reported in fields', () => {
   const pods = (count: number) => Array.from({ length: count }, (_, index) => ({ ...pod, name: `p${index}`, uid: `p${index}` }));
 
   test('with what they allow, and the pods that wait for them', () => {

@@ -14,22 +14,22 @@ export async function budgetsOf(client: Client, pods: readonly DrainedPod[], sig
 
 /** What of them no waiting will change; one text each. Pure. */
 export function unending(budgets: readonly PodDisruptionBudget[], pods: readonly DrainedPod[]): string[] {
-  const told = new Set<string>();
+  const found = new Set<string>();
   for (const pod of pods) {
     const covering = budgets.filter((budget) => covers(budget, pod));
     const names = covering.map(({ metadata }) => metadata.name).toSorted();
     if (covering.length > 1)
-      told.add(
+      found.add(
         `pod ${pod.namespace}/${pod.name} has PodDisruptionBudgets ${names.join(' and ')}: a pod with more than one is never evicted`,
       );
     for (const budget of covering) {
       if (!isNever(budget)) continue;
       const { desiredHealthy = 0, expectedPods = 0 } = budget.status ?? {};
       const name = `${pod.namespace}/${budget.metadata.name}`;
-      told.add(`PodDisruptionBudget ${name} never allows it: it wants ${desiredHealthy} of ${expectedPods} pods healthy`);
+      found.add(`PodDisruptionBudget ${name} never allows it: it wants ${desiredHealthy} of ${expectedPods} pods healthy`);
     }
   }
-  return [...told];
+  return [...found];
 }
 
 const MAX_BUDGETS = 5;

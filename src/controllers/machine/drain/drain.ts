@@ -14,7 +14,7 @@ export const drainDeadlineMs = (reservation: LedgerReservation, machine: Machine
 export const podsLeft = (pods: readonly DrainedPod[]): string =>
   `${pods.length} pod${pods.length === 1 ? ' is' : 's are'} still on the node`;
 
-/** Evicts what is not on its way yet, and waits for the rest. `graceSeconds`: instead of what the pods say themselves. */
+/** Evicts what is not on its way yet, and waits for the rest. `graceSeconds`: instead of what the pods have themselves. */
 export function evicting(view: MachineView, reservation: LedgerReservation, untilMs: number, graceSeconds?: number): Decision {
   const pods = view.pods ?? [];
   const why = podsLeft(pods);
@@ -34,7 +34,7 @@ export function drainTimeout(machine: Machine, deadlineMs: number): Cancellation
 export const isDrainTimeout = (operation: Operation | undefined): boolean =>
   operation?.kind === 'Cancelled' && operation.cause === 'DrainTimeout';
 
-/** Who keeps the pods, as it was last found; empty where nobody is known of. */
+/** What keeps the pods, as it was last found; empty where nothing is known. */
 export function obstacleTo(machine: Machine): string {
   const drained = machine.status?.conditions?.find(({ type }) => type === 'Drained');
   return drained?.status === 'False' ? drained.message : '';

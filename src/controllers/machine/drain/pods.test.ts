@@ -15,7 +15,7 @@ const owner = (kind: string, controller: boolean) => ({
 
 test.each([
   ['a pod of a ReplicaSet goes', pod({ metadata: owner('ReplicaSet', true) }), true],
-  ['a pod of nobody goes', pod(), true],
+  ['a pod without an owner goes', pod(), true],
   ['a pod of a DaemonSet stays: it would come back at once', pod({ metadata: owner('DaemonSet', true) }), false],
   ['a mirror pod stays: it follows its file', pod({ metadata: { annotations: { 'kubernetes.io/config.mirror': 'x' } } }), false],
   ['a pod that has ended is no load', pod({ status: { phase: 'Succeeded' } }), false],

@@ -105,7 +105,7 @@ describe('C11: labels and taints of a Machine on its Node', () => {
       expect(taintsOf(synced(begun, both))).toEqual([WEB]);
   });
 
-  test('are those of this Node alone, whatever was put on one before', () => {
+  test('are those of this Node alone, not what was put on one before', () => {
     const ours = synced(fresh(), wants({ tier: 'web' }));
     const again = written(node('a', { labels: { tier: 'web' } }), (copy) => void (copy.metadata.uid = 'another'));
     expect(labelsOf(synced({ ...ours, node: again }, wants({})))).toEqual({ tier: 'web' });
@@ -120,7 +120,7 @@ describe('C11: labels and taints of a Machine on its Node', () => {
     expect([labelsOf(after), taintsOf(after)]).toEqual([{ tier: 'web' }, [WEB]]);
   });
 
-  test('what a node writes says nothing of what is ours', () => {
+  test('what a node writes proves nothing about what is ours', () => {
     for (const text of ['', 'no json', '[1]', 'null', '{"labels":["theirs"],"taints":["q:NoExecute"]}']) {
       const odd = node('a', {
         labels: { theirs: 'yes' },
@@ -134,7 +134,7 @@ describe('C11: labels and taints of a Machine on its Node', () => {
     }
   });
 
-  test('security: are not those that somebody else put there in the same words, whatever the node says of earlier versions', () => {
+  test('security: are not those that another client put there in the same words, with any record of the node about earlier versions', () => {
     const theirs = node('a', { labels: { tier: 'web' }, spec: { taints: [WEB] }, annotations: { [OWNED_KEYS]: '{}' } });
     const taken = synced(fresh(theirs), wants({ tier: 'web' }, [WEB]));
     expect(taken.machine.status?.nodeKeys).toBeUndefined();
@@ -166,7 +166,7 @@ describe('C11: labels and taints of a Machine on its Node', () => {
     });
   });
 
-  test('whatever the Machine wanted in between, and wherever a leader died, foreign labels end as they began', () => {
+  test('after any wishes of the Machine in between, and the death of a leader anywhere, foreign labels end as they began', () => {
     const labels = fc.dictionary(fc.constantFrom('a', 'b', 'c'), fc.constantFrom('1', '2'));
     const steps = fc.array(fc.record({ labels, dies: fc.boolean() }), { maxLength: 6 });
     const theirs = fc.dictionary(fc.constantFrom('a', 'x', 'y'), fc.constantFrom('0', '1'));
@@ -210,7 +210,7 @@ describe('C12: a taint that takes pods off the node', () => {
     expect(taintsOf(synced(fresh(former), wants({}, [own])))).toEqual([own]);
   });
 
-  test('is not put back where somebody removed it', () => {
+  test('is not put back where another client removed it', () => {
     const begun = synced(fresh(), wants({}, [out]));
     const removed = { ...begun, node: written(begun.node, (copy) => void (copy.spec = { ...copy.spec, taints: [] })) };
     const after = synced(removed, wants({}, [out]), { takes: false });
@@ -222,7 +222,7 @@ describe('C12: a taint that takes pods off the node', () => {
     expect(mayTakePods(machine(made), node(), undefined, undefined)).toBe(true);
     for (const status of [{ phase: 'Running' as const }, { phase: 'Installing' as const, firstReadyAt: 'then' }])
       expect(mayTakePods(machine({ status }), node(), undefined, undefined)).toBe(false);
-    // Of an imported machine, and one that somebody else made, the Node may have run for years.
+    // Of an imported machine, and one that another client made, the Node may have run for years.
     for (const provider of [{ name: 'ssh' }, undefined]) {
       const { provider: _, ...spec } = machine().spec;
       const imported = { ...machine(made), spec: provider === undefined ? spec : { ...spec, provider } };
@@ -288,7 +288,7 @@ describe('the taint of a node that is proven to be off', () => {
     }
   });
 
-  test('is left alone where somebody else put it', () => {
+  test('is left alone where another client put it', () => {
     const theirs = node('a', { spec: { taints: [outOfService] } });
     expect(notedOutOfService(machine(), theirs)).toBeUndefined();
     expect(markedOutOfService(machine(), theirs)).toBeUndefined();

@@ -16,8 +16,8 @@ import { wasReady } from '../facts.ts';
 type Subject = Pick<Machine, 'spec' | 'status'>;
 
 /**
- * Tells Kubernetes that the node is off for certain: what ran there may start elsewhere, its volumes with it. Ours is there from the proof until
- * the kubelet answers again; one that somebody else put there stays theirs.
+ * Marks the node for Kubernetes as certainly off: what ran there may start elsewhere, its volumes with it. Ours is there from the proof until
+ * the kubelet answers again; one that another client put there stays theirs.
  */
 const OUT_OF_SERVICE: Taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
 
@@ -35,7 +35,7 @@ const recordOf = ({ status }: Subject, node: Stored<Node>): NodeKeys | undefined
 export const isOutOfServiceNoted = (machine: Subject, node: Stored<Node>): boolean =>
   recordOf(machine, node)?.taints.includes(OUT_OF_SERVICE_TEXT) === true;
 
-/** The record with the mark that is about to be put there; undefined where it is noted, or somebody's mark is there. */
+/** The record with the mark that is about to be put there; undefined where it is noted, or another client's mark is there. */
 export function notedOutOfService(machine: Subject, node: Stored<Node>): NodeKeys | undefined {
   if (isOutOfService(node) || isOutOfServiceNoted(machine, node)) return undefined;
   const record = recordOf(machine, node) ?? { nodeUID: node.metadata.uid, nodeVersion: '', labels: [], taints: [] };
@@ -53,7 +53,7 @@ export interface NodePlan {
   record: NodeKeys | undefined;
   /** The Node as it should be; undefined when it is so. */
   node: Stored<Node> | undefined;
-  /** What the Machine wants and somebody else has set otherwise, for people. */
+  /** What the Machine wants and another client has set otherwise, for people. */
   foreign: string[];
   /** Taints that would take pods off the node, which waits for a reservation, for people. */
   withheld: string[];

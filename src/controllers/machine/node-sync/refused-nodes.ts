@@ -4,7 +4,7 @@ import type { Machine } from '../../../api/machine.ts';
 import type { Clock } from '../../../api/ports.ts';
 import type { MachineView } from '../view.ts';
 
-/** What the server takes may change without a word: a policy of somebody, a version. */
+/** What the server takes may change without an event: by an admission policy, or a version. */
 const AGAIN_MS = 10 * 60_000;
 
 export interface RefusedNodes {

@@ -2,7 +2,7 @@ import { isNodeReady } from '../../../kube/liveness.ts';
 import type { Claim } from './claim.ts';
 import { DEGRADED, hasForeignCordon, isCordoned, ownerOf } from '../cordon/cordon.ts';
 
-/** docs/protocols.md#d7. `persistently`: by something that no operation's end will mend. */
+/** docs/protocols.md#d7. `persistently`: by something that the end of an operation will not repair. */
 export function availabilityOf(claim: Claim, kubeletAnswers: boolean): { unavailable: boolean; persistently: boolean } {
   if (claim.state !== 'Claimed') return { unavailable: true, persistently: true };
   const ready = isNodeReady(claim.node, kubeletAnswers);

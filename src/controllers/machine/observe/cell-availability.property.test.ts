@@ -1,6 +1,6 @@
 /**
  * The availability index that is kept by events, against one counted again from the same stores: after any sequence of changes, deletions, replays, broken
- * and expired watches, lists and passing time, and in the middle of being told of each of them.
+ * and expired watches, lists and passing time, and in the middle of the events of each of them.
  */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -44,7 +44,7 @@ const change = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('remove-machine' as const), name, pool }) },
-  // Gone and back under the name before anybody could look, as another one.
+  // Gone and back under the name before it was observed, as another one.
   { weight: 2, arbitrary: fc.record({ do: fc.constant('remake-machine' as const), name, pool }) },
   {
     weight: 6,
@@ -199,7 +199,7 @@ function openWorld() {
 }
 
 /** All of it that can be asked. */
-const told = (availabilityIndex: AvailabilityIndex, uids: Iterable<string>, scopes: Iterable<string>): unknown => ({
+const countsOf = (availabilityIndex: AvailabilityIndex, uids: Iterable<string>, scopes: Iterable<string>): unknown => ({
   machines: [...uids].map((uid) => availabilityIndex.of(uid)),
   scopes: [...scopes].map((scope) => {
     const scopeAvailability = availabilityIndex.in(scope);
@@ -214,8 +214,8 @@ const told = (availabilityIndex: AvailabilityIndex, uids: Iterable<string>, scop
   }),
 });
 
-test('invariant 2: what is kept by events is what counting everybody again would give, at every moment', async () => {
-  const seen = { looks: 0, unavailable: 0, silent: 0, inSets: 0 };
+test('invariant 2: what is kept by events is what counting all machines again would give, at every moment', async () => {
+  const seen = { comparisons: 0, unavailable: 0, stale: 0, inSets: 0 };
   await fc.assert(
     fc.asyncProperty(fc.array(change, { maxLength: 12 }), fc.array(change, { minLength: 10, maxLength: 60 }), async (before, after) => {
       const { clock, cache, stores, happen, close } = openWorld();
@@ -226,7 +226,7 @@ test('invariant 2: what is kept by events is what counting everybody again would
         const uids = new Set<string>();
         const scopes = new Set(SCOPES);
         let kept: CellAvailability | undefined;
-        const mistakes: unknown[] = [];
+        const differences: unknown[] = [];
         function compare(): void {
           if (kept === undefined) return;
           const { facts } = cellSets(stores.sets.list());
@@ -238,16 +238,16 @@ test('invariant 2: what is kept by events is what counting everybody again would
           );
           for (const { metadata } of stores.machines.list()) uids.add(metadata.uid);
           for (const { metadata } of stores.sets.list()) scopes.add(`set/${metadata.uid}`);
-          const [found, expected] = [told(kept.current(), uids, scopes), told(again, uids, scopes)];
-          seen.looks++;
+          const [found, expected] = [countsOf(kept.current(), uids, scopes), countsOf(again, uids, scopes)];
+          seen.comparisons++;
           seen.unavailable += again.in('cluster')?.unavailable.size ?? 0;
-          seen.silent += again.in('cluster')?.symptoms.get('KubeletSilent') ?? 0;
+          seen.stale += again.in('cluster')?.symptoms.get('KubeletSilent') ?? 0;
           seen.inSets += [...scopes].filter((scope) => scope.startsWith('set/') && again.in(scope) !== undefined).length;
-          if (JSON.stringify(found) !== JSON.stringify(expected)) mistakes.push({ found, expected });
+          if (JSON.stringify(found) !== JSON.stringify(expected)) differences.push({ found, expected });
         }
         const kubelets = watchKubelets(stores.leases, liveness, clock);
         kept = keepAvailability({ stores, kubelets, sets: remade(stores.sets, cellSets) });
-        // Who looks while a store tells what has changed.
+        // Compares while a store sends what has changed.
         for (const store of [stores.machines, stores.nodes, stores.leases, stores.sets]) store.subscribe(compare);
         for (const each of after) {
           await happen(each);
@@ -258,7 +258,7 @@ test('invariant 2: what is kept by events is what counting everybody again would
         kept.stop();
         kubelets.stop();
         liveness.stop();
-        expect(mistakes.slice(0, 1)).toEqual([]);
+        expect(differences.slice(0, 1)).toEqual([]);
       } finally {
         await close();
       }

@@ -1,11 +1,11 @@
 /**
  * The availability index of a cell's machines, kept by the events of its stores.
  *
- * Guarantees: what `current` gives is what counting everybody again from the stores would give at that moment, also after a store was listed
- * again and in the middle of being told what that changed. What an event costs does not grow with the number of machines. Only where the
- * sets' membership has changed, and in the middle of such a telling, everybody is counted again.
+ * Guarantees: what `current` gives is what counting all machines again from the stores would give at that moment, also after a store was listed
+ * again and in the middle of the events of that list. What an event costs does not grow with the number of machines. Only where the
+ * sets' membership has changed, and in the middle of the events of a list, all machines are counted again.
  *
- * Caveat: of one event whoever listens to a store before this does hears first, and must not ask then.
+ * Caveat: a listener that subscribed to a store before this one gets each event first, and must not call `current` then.
  */
 import type { Lease, Node } from '../../../api/builtin.ts';
 import type { Machine } from '../../../api/machine.ts';
@@ -50,7 +50,7 @@ export function keepAvailability({ stores, kubelets, sets }: CellAvailabilityOpt
     availabilityIndex.put(countedAs(machine, stores.nodes.get({ name }), kubelets.answers(name), sets().facts));
   }
 
-  /** By what the store holds now, whatever was told of it. */
+  /** By what the store holds now: its events may be behind. */
   function recount(key: ObjectKey): void {
     const machine = stores.machines.get(key);
     const before = uids.get(keyOf(key));
@@ -70,38 +70,38 @@ export function keepAvailability({ stores, kubelets, sets }: CellAvailabilityOpt
     stores.machines.list().forEach(count);
   }
 
-  const heard = [
-    hearing(stores.machines, (object) => recount(object.metadata)),
-    hearing(stores.nodes, (object) => recountNamed(object.metadata.name)),
-    hearing(stores.leases, () => undefined),
+  const followed = [
+    follow(stores.machines, (object) => recount(object.metadata)),
+    follow(stores.nodes, (object) => recountNamed(object.metadata.name)),
+    follow(stores.leases, () => undefined),
   ];
   countAll();
 
   return {
     current() {
       const turned = kubelets.turned();
-      if (heard.every((each) => each.isAll()) && membership === sets().membership) turned.forEach(recountNamed);
+      if (followed.every((each) => each.isCurrent()) && membership === sets().membership) turned.forEach(recountNamed);
       else countAll();
       return availabilityIndex;
     },
-    stop: () => heard.forEach((each) => each.stop()),
+    stop: () => followed.forEach((each) => each.stop()),
   };
 }
 
-interface Hearing {
-  /** Whether everything that the store holds has been told. */
-  isAll(): boolean;
+interface Following {
+  /** Whether there was an event for everything that the store holds. */
+  isCurrent(): boolean;
   stop(): void;
 }
 
-/** Where a store was listed again it tells what that changed one by one, and is ahead of what was told until the last of it. */
-function hearing<T extends KubeObject>(store: Reflector<T>, changed: (object: Stored<T>) => void): Hearing {
+/** After a list a store sends what that changed event by event. Until the last of them it is ahead of its events. */
+function follow<T extends KubeObject>(store: Reflector<T>, changed: (object: Stored<T>) => void): Following {
   const isDone = (list: number): boolean => store.hasPassed({ name: '' }, undefined, list - 1);
-  /** The last list all of whose changes were told, or need not be: it was complete before anybody listened. */
-  let told = isDone(store.mark()) ? store.mark() : store.mark() - 1;
+  /** The last list all of whose events came, or need not come: it was complete before this subscribed. */
+  let notified = isDone(store.mark()) ? store.mark() : store.mark() - 1;
   const stop = store.subscribe((event: StoreEvent<T>) => {
-    if (event.type === 'listed') told = store.mark();
+    if (event.type === 'listed') notified = store.mark();
     else if (event.type !== 'bookmark') changed(event.object);
   });
-  return { isAll: () => !isDone(told + 1), stop };
+  return { isCurrent: () => !isDone(notified + 1), stop };
 }

@@ -39,10 +39,10 @@ describe('D7: a machine is unavailable', () => {
   test.each([
     ['not while its Node is Ready and schedulable', of(), false, false],
     ['when its Node is not Ready', of(node('a', { ready: false })), true, true],
-    ['when its Node says Ready and its kubelet is silent (invariant 7)', of(node(), false), true, true],
+    ['when its Node is Ready and its kubelet is stale (invariant 7)', of(node(), false), true, true],
     ['when a reservation cordons it, for as long as that takes', of(cordoned('a', 'r1')), true, false],
-    ['when it is Degraded, until somebody mends it', of(cordoned('a', 'Degraded')), true, true],
-    ['when anybody else made it unschedulable', of(node('a', { spec: { unschedulable: true } })), true, true],
+    ['when it is Degraded, until it is repaired', of(cordoned('a', 'Degraded')), true, true],
+    ['when another client made it unschedulable', of(node('a', { spec: { unschedulable: true } })), true, true],
     ['when it has no Node', availabilityOf({ state: 'None' }, true), true, true],
   ])('%s', (_, found, unavailable, persistently) => {
     expect(found).toEqual({ unavailable, persistently });

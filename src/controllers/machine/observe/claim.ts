@@ -14,7 +14,7 @@ export type Claim =
   /** A Node has the name and is not this machine's. */
   | { state: 'Foreign'; message: string };
 
-/** `node` is the Node with the Machine's name, if there is one; `providerID` undefined while nobody knows it. */
+/** `node` is the Node with the Machine's name, if there is one; `providerID` undefined while it is unknown. */
 export function claimOf(machine: Machine, providerID: string | undefined, node: Stored<Node> | undefined): Claim {
   const ref = machine.status?.nodeRef;
   if (node !== undefined) {

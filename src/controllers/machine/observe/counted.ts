@@ -11,7 +11,7 @@ import { availabilityOf } from './availability.ts';
 import { claimOf, type Claim } from './claim.ts';
 import { wasReady } from '../facts.ts';
 
-/** With zone and rack by the machine's labels or, where it does not tell, its Node's. */
+/** With zone and rack by the machine's labels or, where it has none, its Node's. */
 export function placed(scopes: readonly string[], machine: Machine, node: Node | undefined): readonly string[] {
   const label = (name: string): string | undefined =>
     machine.metadata.labels?.[name] ?? machine.spec.labels?.[name] ?? node?.metadata.labels?.[name];

@@ -21,14 +21,14 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
-/** An observer on a server that does not answer for `silent`: its watch is never opened, and once `silence` is called its lists hang too. */
-async function world(silent?: string) {
+/** An observer on a server that does not answer for `unwatched`: its watch is never opened, and once `synced` has resolved its lists hang too. */
+async function world(unwatched?: string) {
   const api = fakeApiServer();
   const clock = fakeClock();
   const ended = new AbortController();
-  let isSilent = false;
+  let isCut = false;
   api.intercept(({ path, query, signal }) => {
-    if (silent === undefined || !path.endsWith(`/${silent}`) || (!isSilent && query?.['watch'] === undefined)) return undefined;
+    if (unwatched === undefined || !path.endsWith(`/${unwatched}`) || (!isCut && query?.['watch'] === undefined)) return undefined;
     return new Promise<ApiResponse>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason), { once: true }));
   });
   const client = createClient(api.transport);
@@ -52,9 +52,9 @@ async function world(silent?: string) {
     stale: () => observer.cell(() => 0, marks).stale,
     synced: async (): Promise<void> => {
       while (!cache.states().every(({ synced }) => synced)) await clock.advance(10);
-      isSilent = true;
+      isCut = true;
     },
-    /** Time passes in which those that are watched are heard of. */
+    /** Time passes in which the server sends bookmarks to the watches that are open. */
     pass: async (seconds: number): Promise<void> => {
       for (let left = seconds; left > 0; left -= 10) {
         await clock.advance(Math.min(10, left) * 1000);
@@ -65,7 +65,7 @@ async function world(silent?: string) {
   };
 }
 
-describe('D8: what is seen is trusted only while it is heard of', () => {
+describe('D8: stores are trusted only while they are current', () => {
   test.each([
     'machines',
     'nodes',
@@ -75,16 +75,16 @@ describe('D8: what is seen is trusted only while it is heard of', () => {
     'freezes',
     'disruptionledgers',
     'remedyoperationjobs',
-  ])('not after 150 seconds of silence about %s, while all the others are heard', async (plural) => {
+  ])('not after 150 seconds without %s, while all the others are current', async (plural) => {
     const { synced, pass, stale } = await world(plural);
     await synced();
     await pass(140);
     expect(stale()).toBeUndefined();
     await pass(20);
-    expect(stale()).toMatch(new RegExp(`^nothing was heard of ${plural} for 1[56]\\d s$`));
+    expect(stale()).toMatch(new RegExp(`^${plural} have been stale for 1[56]\\d s$`));
   });
 
-  test('not before it is listed, and for ever while it is heard of', async () => {
+  test('not before it is listed, and for ever while it is current', async () => {
     const { synced, pass, stale } = await world();
     expect(stale()).toBe('machines are not listed yet');
     await synced();

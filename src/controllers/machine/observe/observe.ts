@@ -31,7 +31,7 @@ import type { CellView } from '../reservation/pass.ts';
 
 /** What of a machine only this process knows. */
 export interface OwnKnowledge {
-  /** By reservation ID: what Defender says of a reservation without an order that it would not grant any more. */
+  /** By reservation ID: the verdict of Defender on a reservation without an order that it would not grant any more. */
   revokedBy: (reservationID: string) => Verdict | undefined;
   /** Operations whose power cycle the provider has taken. */
   cycled: ReadonlySet<string>;

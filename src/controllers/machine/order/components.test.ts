@@ -29,9 +29,9 @@ describe('A5: a node is Degraded', () => {
     expect(degradedBy(machine({ entries, components: [waiting({ failed: failed() })], status: { verified } }))).toEqual([]);
   });
 
-  test('C7: when its operation failed and the agent cannot say how, until something is healthy', () => {
+  test('C7: when its operation failed and the agent reported no cause, until something is healthy', () => {
     const status = { operation: { id: 'r1', state: 'Done' as const, outcome: 'PermanentFailure' as const } };
-    expect(degradedBy(machine({ spec: { operation: operation() }, status }))[0]).toContain('cannot say how');
+    expect(degradedBy(machine({ spec: { operation: operation() }, status }))[0]).toContain('reported no cause');
     expect(
       degradedBy(machine({ spec: { operation: operation() }, status, components: [waiting({ state: 'Healthy', running: 2 })] })),
     ).toEqual([]);
@@ -56,7 +56,7 @@ describe('C3: the outcome of a failed change is recorded', () => {
     expect(isRecorded(failing(change), operation(), exists)).toBe(recorded);
   });
 
-  test('by nobody where the entry or its set is gone', () => {
+  test('by no set where the entry or its set is gone', () => {
     expect(isRecorded(failing({}), operation(), () => false)).toBe(true);
     expect(isRecorded(machine({ entries: [], components: [waiting({ failed: failed() })] }), operation(), exists)).toBe(true);
   });

@@ -1,4 +1,4 @@
-/** What the components of a Machine say about operations: what waits, what failed, what was recorded. Pure. */
+/** What the components of a Machine show about operations: what waits, what failed, what was recorded. Pure. */
 import { needsDrain, needsOperation, type Disruption } from '../../../api/disruption.ts';
 import type { ComponentEntry, ComponentStatus, Machine, Operation, Outcome } from '../../../api/machine.ts';
 import { contentOf } from '../../../api/machine/values.ts';
@@ -41,10 +41,10 @@ function lastTry(machine: Machine, name: string, revision: number): { outcome: O
 }
 
 /**
- * How an entry that waits may go on (docs/protocols.md#b7). What the agent says decides nothing here; the cell's own records do.
- * - `Restore`: the entry says so, its content is among the two last verified here, no proof of this very revision is known, and the cell's record
- *   says that the way back may still be taken (`restores.ts`).
- * - `Drift`: it is said to be drift, and this very revision was proved or ordered here before.
+ * How an entry that waits may go on (docs/protocols.md#b7). What the agent reports decides nothing here; the cell's own records do.
+ * - `Restore`: the entry declares it, its content is among the two last verified here, no proof of this very revision is known, and the cell's record
+ *   shows that the way back may still be taken (`restores.ts`).
+ * - `Drift`: the agent reports drift, and this very revision was proved or ordered here before.
  * - `Forward`: everything else.
  */
 function kindOf(machine: Machine, entry: ComponentEntry, component: ComponentStatus): WaitingComponent['kind'] {
@@ -57,7 +57,7 @@ function kindOf(machine: Machine, entry: ComponentEntry, component: ComponentSta
   return verified.some((record) => record.content === content) ? 'Restore' : 'Forward';
 }
 
-/** Whether the last operation here tried this very revision and could not say that it went well; another try needs new input (docs/protocols.md#a5). */
+/** Whether the last operation here tried this very revision and could not report success; another try needs new input (docs/protocols.md#a5). */
 function isSpent(machine: Machine, name: string, revision: number): boolean {
   return lastTry(machine, name, revision)?.outcome === 'PermanentFailure';
 }
@@ -91,7 +91,7 @@ export function drainNeeded(components: readonly Pick<WaitingComponent, 'needs'>
   return components.some((component) => needsDrain(component.needs));
 }
 
-/** Whether a Machine may ask for an operation by what it says itself. Cheap. */
+/** Whether a Machine may ask for an operation by what it shows itself. Cheap. */
 export function asksByItself(machine: Machine): boolean {
   if (machine.metadata.deletionTimestamp !== undefined || machine.spec.retire !== undefined) return true;
   return understands(machine) && (machine.spec.components ?? []).some((entry) => needOf(machine, entry) !== undefined);
@@ -104,7 +104,7 @@ export function mayAsk(machine: Machine, jobsOf: JobsOf): boolean {
 
 /**
  * Of a failed Change the set controller must have made its write (docs/protocols.md#a5) before the reservation goes: otherwise the machine asks again for the
- * revision that has just failed. True once every failure of this order shows in its entry, or nobody is left who would write it.
+ * revision that has just failed. True once every failure of this order shows in its entry, or no set is left that would write it.
  */
 export function isRecorded(machine: Machine, order: Operation, setExists: (uid: string) => boolean): boolean {
   return (order.components ?? []).every((ordered) => {
@@ -124,8 +124,8 @@ function failureOf(component: ComponentStatus): ComponentStatus['failed'] {
   return since ? failed : undefined;
 }
 
-/** Ordered components of an operation that ended as PermanentFailure without a word on them and that nothing has made healthy since (docs/protocols.md#c7). */
-function untold(machine: Machine): string[] {
+/** Ordered components of an operation that ended as PermanentFailure without a report on them and that nothing has made healthy since (docs/protocols.md#c7). */
+function unexplained(machine: Machine): string[] {
   const order = machine.spec.operation;
   if (order === undefined || reportedEnd(machine, order.id)?.outcome !== 'PermanentFailure') return [];
   return (order.components ?? [])
@@ -137,18 +137,18 @@ function untold(machine: Machine): string[] {
     .map((ordered) => ordered.name);
 }
 
-/** Components in a failure that nothing has ended. While there is one, a cordon that says Degraded stays. */
+/** Components in a failure that nothing has ended. While there is one, a cordon by Degraded stays. */
 export function failedComponents(machine: Machine): string[] {
   const failed = (machine.status?.components ?? []).filter((component) => failureOf(component) !== undefined);
-  return [...failed.map((component) => component.name), ...untold(machine)];
+  return [...failed.map((component) => component.name), ...unexplained(machine)];
 }
 
 /**
  * Why this node must be cordoned as Degraded, one text a component (docs/protocols.md#a5): it failed and what ran before does not run again; or what
- * failed is the content last verified here; or nothing is verified that it could go back to; or nobody knows. Empty otherwise.
+ * failed is the content last verified here; or nothing is verified that it could go back to; or the cause is unknown. Empty otherwise.
  */
 export function degradedBy(machine: Machine): string[] {
-  const told = (machine.status?.components ?? []).flatMap((component) => {
+  const explained = (machine.status?.components ?? []).flatMap((component) => {
     const failed = failureOf(component);
     if (failed === undefined) return [];
     const entry = entryOf(machine, component.name);
@@ -159,5 +159,5 @@ export function degradedBy(machine: Machine): string[] {
       return [`${component.name} failed (${failed.reason}) at the version last verified here`];
     return [];
   });
-  return [...told, ...untold(machine).map((name) => `${name}: the operation failed and the agent cannot say how`)];
+  return [...explained, ...unexplained(machine).map((name) => `${name}: the operation failed and the agent reported no cause`)];
 }

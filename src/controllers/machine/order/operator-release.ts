@@ -25,7 +25,7 @@ export function operatorRelease(machine: Stored<Machine>, reason: string): Store
         next: `kubectl describe machine -n ${machine.metadata.namespace ?? ''} ${machine.metadata.name}`,
       },
     );
-  // What was ordered stays in it: that tells it from a cancellation without an order, which had no effect (`freeCancelled`).
+  // What was ordered stays in it: that distinguishes it from a cancellation without an order, which had no effect (`freeCancelled`).
   const operation = { ...order, kind: 'Cancelled' as const, cause: 'Released' as const, reason };
   return { ...machine, spec: { ...machine.spec, operation } };
 }

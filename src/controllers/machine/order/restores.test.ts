@@ -13,7 +13,7 @@ const HOUR_MS = 3_600_000;
 const cni = { name: 'cni', version: '1.0.0', lane: 'Restore' as const, revision: 7 };
 const kubelet = { version: '1.0.0', lane: 'Restore' as const };
 
-/** A machine of which two components are declared to go back, whose agent says what a test says. */
+/** A machine of which two components are declared to go back, whose agent reports what a test wants. */
 function world(entries: ComponentEntry[] = [entry(kubelet)]) {
   let nowMs = NOW;
   let ids = 0;
@@ -42,7 +42,7 @@ function world(entries: ComponentEntry[] = [entry(kubelet)]) {
   }
 
   return {
-    say: (...components: ReturnType<typeof waiting>[]) => void (object = { ...object, status: { ...object.status, components } }),
+    report: (...components: ReturnType<typeof waiting>[]) => void (object = { ...object, status: { ...object.status, components } }),
     later: () => void (nowMs += 2 * HOUR_MS),
     edit: (change: Partial<ComponentEntry>) =>
       void (object = {
@@ -80,7 +80,7 @@ describe('safety 14, B7: the way back is taken once, by the record of the cell',
     const cell = world([entry(kubelet), entry(cni)]);
     const asked: string[] = [];
     for (const component of [waits(), cniWaits(), waits(), cniWaits(), waits()]) {
-      cell.say(component);
+      cell.report(component);
       asked.push(cell.asks());
       cell.take();
       cell.ends('Succeeded');
@@ -94,11 +94,11 @@ describe('safety 14, B7: the way back is taken once, by the record of the cell',
     'one that ended as %s is over, also where the entry has got a higher number since',
     (outcome) => {
       const cell = world();
-      cell.say(waits());
+      cell.report(waits());
       cell.take();
       cell.ends(outcome);
       cell.edit({ revision: 9 });
-      cell.say(waits({ revision: 9 }));
+      cell.report(waits({ revision: 9 }));
       cell.later();
       expect(cell.asks()).toBe('Change');
     },
@@ -108,7 +108,7 @@ describe('safety 14, B7: the way back is taken once, by the record of the cell',
     const cell = world();
     const asked: string[] = [];
     for (let tries = 0; tries < MAX_RESTORES + 2; tries++) {
-      cell.say(waits());
+      cell.report(waits());
       asked.push(cell.asks());
       cell.take();
       cell.ends(outcome);
@@ -120,7 +120,7 @@ describe('safety 14, B7: the way back is taken once, by the record of the cell',
 
   test('so does one for which reservations are given up before their order: the node is cordoned and drained for them', () => {
     const cell = world();
-    cell.say(waits());
+    cell.report(waits());
     for (let tries = 0; tries < MAX_RESTORES; tries++) {
       expect(cell.asks()).toBe('Restore');
       cell.take('WriteCancelled');
@@ -131,7 +131,7 @@ describe('safety 14, B7: the way back is taken once, by the record of the cell',
 
   test('what is under way stays what it was ordered as, also at the last try', () => {
     const cell = world();
-    cell.say(waits());
+    cell.report(waits());
     for (let tries = 1; tries < MAX_RESTORES; tries++) {
       cell.take();
       cell.ends('Cancelled');
@@ -146,26 +146,26 @@ describe('safety 14, B7: the way back is taken once, by the record of the cell',
 
   test('one that came to nothing may be taken again, though another component was restored meanwhile', () => {
     const cell = world([entry(kubelet), entry(cni)]);
-    cell.say(waits());
+    cell.report(waits());
     cell.take();
     cell.ends('Cancelled');
     cell.later();
-    cell.say(cniWaits());
+    cell.report(cniWaits());
     cell.take();
     cell.ends('Succeeded');
     cell.later();
-    cell.say(waits());
+    cell.report(waits());
     expect(cell.asks()).toBe('Restore');
   });
 
   test('another declaration, and a failure of something new, may be taken back again', () => {
     for (const change of [{ setRevision: 3 }, { attempt: 2 }, { setUID: 's2' }]) {
       const cell = world();
-      cell.say(waits());
+      cell.report(waits());
       cell.take();
       cell.ends('Succeeded');
       cell.edit({ ...change, revision: 9 });
-      cell.say(waits({ revision: 9 }));
+      cell.report(waits({ revision: 9 }));
       cell.later();
       expect(cell.asks()).toBe('Restore');
       cell.take();

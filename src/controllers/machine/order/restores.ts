@@ -1,5 +1,5 @@
 /**
- * How often a machine was taken back, by the cell's own record (docs/protocols.md#b7). It stands in the operation itself and is carried from one to the next, whatever
+ * How often a machine was taken back, by the cell's own record (docs/protocols.md#b7). It stands in the operation itself and is carried from one to the next, through everything that
  * comes in between: a leader that takes over forgets nothing, and nothing that an agent reports ends it. Pure.
  */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
@@ -35,7 +35,7 @@ export function mayRestore(machine: Machine, entry: ComponentEntry): boolean {
   return isUnderWay(machine, past.last) || past.tries < MAX_RESTORES;
 }
 
-/** What the operation that is written for this reservation now says of them. `tried`: the entries that it is about. */
+/** What the operation that is written for this reservation now records of them. `tried`: the entries that it carries. */
 export function restoresOf(
   reservation: LedgerReservation,
   tried: readonly { name: string; revision: number }[],

@@ -18,7 +18,7 @@ function powerCycle({ reservation, providerID }: StepOf<'PowerCycle'>, context: 
   }));
 }
 
-/** M, L; writes M's status. Anyone who ends r after this sees that somebody may be about to have its power cut. */
+/** M, L; writes M's status. A leader that ends r after this sees that its power may be about to be cut. */
 function noteCut(reservation: LedgerReservation, context: ActContext): Act {
   return onMachine('note-cut', 'machine', reservation, context, (machine) => {
     const repair = repairUnderWay(reservation, machine, 'MigratePods');
@@ -28,7 +28,7 @@ function noteCut(reservation: LedgerReservation, context: ActContext): Act {
 }
 
 /**
- * M, L; the provider follows. The node's pods were to leave it anyway, and nobody on it answers. It is noted on M that the power may be cut: a late
+ * M, L; the provider follows. The node's pods were to leave it anyway, and neither its agent nor its kubelet answers. It is noted on M that the power may be cut: a late
  * call finds an operation that was retired before it ended.
  */
 function stopInstance({ reservation, providerID }: StepOf<'StopInstance'>, context: ActContext): Act {
@@ -47,7 +47,7 @@ function retirePower({ reservation, providerID }: StepOf<'RetirePower'>, context
   return onMachine('retire-power', 'effect', reservation, context, (machine) =>
     mayAskForPower(reservation, machine)
       ? { effect: { do: 'RetirePower', providerID, operationID: reservation.id } }
-      : stop('nobody asks the provider for anything'),
+      : stop('no leader asks the provider for anything'),
   );
 }
 

@@ -17,7 +17,7 @@ const provider = (change: Partial<InfraProvider> = {}): InfraProvider =>
   }) as InfraProvider;
 
 describe('what is known of an instance', () => {
-  test('comes from the provider, by the ID that the Machine says, or else by the one that it would have', async () => {
+  test('comes from the provider, by the ID that the Machine has, or else by the one that it would have', async () => {
     expect(await instanceOf(machine(), provider(), signal)).toEqual({ state: 'Present', instance: present });
     const { status: _, ...unmade } = machine();
     expect(await instanceOf(unmade, provider(), signal)).toMatchObject({ instance: { providerID: 'fake://made-of-a' } });
@@ -55,7 +55,7 @@ describe('what is known of an instance', () => {
     });
   });
 
-  test('is nothing at all once the process ends: what was not answered is no word of the provider', async () => {
+  test('is nothing at all once the process ends: an open request is no answer of the provider', async () => {
     const ending = new AbortController();
     ending.abort();
     await expect(instanceOf(machine(), provider({ get: () => Promise.reject(new Error('aborted')) }), ending.signal)).rejects.toThrow(
@@ -64,7 +64,7 @@ describe('what is known of an instance', () => {
   });
 });
 
-test('an instance is asked for with what the Machine says, and with its failure domain only where it has one', () => {
+test('an instance is asked for with what the Machine declares, and with its failure domain only where it has one', () => {
   expect(requestOf(machine({ spec: { provider: { name: 'fake', config: { size: 1 } }, failureDomain: 'z' } }))).toEqual({
     machineUID: 'uid-a',
     namespace: 'web',

@@ -16,9 +16,9 @@ export async function instanceOf(
   if (provider === undefined) {
     return { state: 'Unknown', reason: 'UnknownProvider', message: `this cell has no provider "${machine.spec.provider.name}"` };
   }
-  const [mistake] = isDeleting(machine) ? [] : provider.validate(machine.spec.provider.config ?? {});
-  if (mistake !== undefined)
-    return { state: 'Unknown', reason: 'InvalidConfig', message: `\`spec.provider.config.${mistake.path}\` ${mistake.message}` };
+  const [error] = isDeleting(machine) ? [] : provider.validate(machine.spec.provider.config ?? {});
+  if (error !== undefined)
+    return { state: 'Unknown', reason: 'InvalidConfig', message: `\`spec.provider.config.${error.path}\` ${error.message}` };
   try {
     const instance = await provider.get(machine.status?.providerID ?? provider.providerIDOf(requestOf(machine)), signal);
     return instance === undefined ? { state: 'Absent' } : { state: 'Present', instance };

@@ -47,26 +47,30 @@ function migrating(view: MachineView, reservation: LedgerReservation, order: Ope
   const { machine, claim, pods } = view;
   if (claim.state !== 'Claimed') return end(reservation, 'Succeeded', 'it has no Node, so no pods either');
   if (!isCordonedFor(claim.node, reservation.id))
-    return end(reservation, 'TransientFailure', 'somebody lifted the cordon under which the pods were to go');
+    return end(reservation, 'TransientFailure', 'another client lifted the cordon under which the pods were to go');
   const untilMs = startedMs(progress) + drainTimeoutMs(machine);
   if (pods?.length === 0) return end(reservation, 'Succeeded', 'all pods have left the node');
   if (!(view.nowMs < untilMs))
     return end(reservation, 'TransientFailure', [podsLeft(pods ?? []), obstacleTo(machine)].filter(Boolean).join('; '));
   const grace: unknown = order.args?.['graceSeconds'];
   const evictions = evicting(view, reservation, untilMs, typeof grace === 'number' ? grace : undefined);
-  // A kubelet that answers ends its pods; without one only those that are already on their way are left to nobody.
+  // A kubelet that answers ends its pods; without one nothing ends those that are already on their way.
   if (pods === undefined || view.kubeletAnswers || evictions.steps.length > 0) return evictions;
   return abandoned(view, reservation, untilMs);
 }
 
 /**
- * Pods on a node whose kubelet is silent: they may still run, and write to what their successors write to. They are taken by force only after
+ * Pods on a node whose kubelet is stale: they may still run, and write to what their successors write to. They are taken by force only after
  * the provider's proof that the node is off or gone.
  */
 function abandoned(view: MachineView, reservation: LedgerReservation, untilMs: number): Decision {
   const { machine, claim, instance, instanceID, pods = [], facts } = view;
   const unproven = (why: string): Decision =>
-    end(reservation, 'TransientFailure', `${podsLeft(pods)}, whose kubelet is silent; they are not taken by force, since ${why}`);
+    end(
+      reservation,
+      'TransientFailure',
+      `${podsLeft(pods)}, whose kubelet does not renew its Lease; they are not taken by force, since ${why}`,
+    );
   if (instance.state === 'Unknown') return { steps: [], waits: { for: 'Provider', why: instance.message, untilMs } };
   if (instance.state === 'NoProvider') return unproven('no provider can prove that the node is off');
   const isOff = instance.state === 'Absent' || instance.instance.state === 'Stopped';
@@ -74,7 +78,7 @@ function abandoned(view: MachineView, reservation: LedgerReservation, untilMs: n
     if (facts.agentAnswers) return unproven('its agent answers, so that the node is known to be on');
     if (!view.canStop) return unproven('its provider cannot cut the power');
     if (machine.status?.repair?.cutsPower !== true)
-      return { steps: [{ do: 'NoteCut', reservation, why: 'its kubelet is silent, and its power is to be cut' }] };
+      return { steps: [{ do: 'NoteCut', reservation, why: 'its kubelet does not renew its Lease, and its power is to be cut' }] };
     return {
       steps: [
         {
@@ -92,7 +96,7 @@ function abandoned(view: MachineView, reservation: LedgerReservation, untilMs: n
     const mark = isOutOfServiceNoted(machine, claim.node) ? 'MarkOutOfService' : 'NoteOutOfService';
     return { steps: [{ do: mark, reservation, why: 'the node is proven to be off: its volumes may be attached elsewhere' }], waits };
   }
-  const why = 'the node is proven to be off, and nobody there ends its pods';
+  const why = 'the node is proven to be off, so nothing there ends its pods';
   return { steps: [{ do: 'ForceDelete', reservation, pods: pods.slice(0, PODS_AT_ONCE), providerID: instanceID, why }], waits };
 }
 
@@ -118,16 +122,18 @@ function cycling(view: MachineView, reservation: LedgerReservation, progress: Op
   const waits = { for: 'Boot', why: 'the node is to come back with another boot', untilMs } as const;
   if (powerCycled) return { steps: [], waits };
   return {
-    steps: [{ do: 'PowerCycle', reservation, providerID: instanceID, why: 'the agent is silent; its provider cycles the power' }],
+    steps: [
+      { do: 'PowerCycle', reservation, providerID: instanceID, why: 'the agent does not renew its Lease; its provider cycles the power' },
+    ],
     waits,
   };
 }
 
-/** The boot that somebody was last in; empty where nobody said. */
+/** The last boot that the agent or the kubelet reported; empty where neither did. */
 const lastBoot = ({ machine, claim }: MachineView): string =>
   machine.status?.agent?.bootID ?? (claim.state === 'Claimed' ? claim.node.status?.nodeInfo?.['bootID'] : undefined) ?? '';
 
-/** The boot it is in now, by whoever said it before: the agent's and the kubelet's need not be comparable. undefined while nobody answers. */
+/** The boot it is in now, by the one that reported it before: the agent's and the kubelet's need not be comparable. undefined while that one does not answer. */
 function bootNow({ machine, claim, facts, kubeletAnswers }: MachineView): string | undefined {
   const { agent } = machine.status ?? {};
   if (agent !== undefined) return facts.agentAnswers ? agent.bootID : undefined;

@@ -1,7 +1,7 @@
 /**
  * Repairs under everything that may happen to those who carry them out: leaders that are deposed, die and see the past, answers that are lost,
  * limits that fall and freezes that begin, humans who cordon, nodes that hang and come back, jobs that are cancelled at any moment, agents that
- * fall silent. The real decisions and guarded writes, one API call at a time.
+ * become stale. The real decisions and guarded writes, one API call at a time.
  */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -43,7 +43,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.record({
-      do: fc.constantFrom('silence' as const, 'hang' as const, 'hang' as const, 'hang' as const, 'due' as const),
+      do: fc.constantFrom('stopAgent' as const, 'hang' as const, 'hang' as const, 'hang' as const, 'due' as const),
       machine,
       on,
     }),
@@ -60,7 +60,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   },
 );
 
-/** A run takes some 25 ms. What never came up was not tried, which only many runs can say of what is rare. */
+/** A run takes some 25 ms. What never came up was not tried, which only many runs can show of what is rare. */
 const THOROUGH = process.env['KUBENODE_THOROUGH'] === '1';
 const RARE = ['takeovers', 'cuts', 'forced'];
 
@@ -94,7 +94,7 @@ test('and it can fail: two machines that are cordoned by us are seen', () => {
   expect(both.broken()).toEqual(['invariant 2: a and b are disrupted or reserved, the limit is 0']);
 });
 
-describe('C9: a reservation that took over from a silent agent, and got no order', () => {
+describe('C9: a reservation that took over from a stale agent, and got no order', () => {
   const lead: Happening = { do: 'lead', pick: 0, calls: 6, current: true, known: false };
   const oneCall: Happening = { do: 'lead', pick: 0, calls: 1, current: true, known: false };
   const reserve: Happening = { do: 'lead', pick: 6, calls: 6, current: true, known: false };
@@ -124,7 +124,7 @@ describe('C9: a reservation that took over from a silent agent, and got no order
 
   test('is taken over once more, and its order that was on its way does not come', () => {
     const world = repairWorld();
-    // It has read all that it looks at, and is deposed before it writes.
+    // It has read all that it needs, and is deposed before it writes.
     for (const each of [...takenOver, oneCall, oneCall, oneCall, { do: 'oust' } as const, ...givenUp, lead, lead]) world.happen(each);
     expect(world.seen).toMatchObject({ takeovers: 2, orders: 1 });
     world.happen({ do: 'land' });
@@ -166,26 +166,26 @@ describe('C9: and the judge can fail: a reservation is taken over', () => {
       machine?: Stored<Machine>;
       from?: LedgerReservation;
       to?: LedgerReservation;
-      silent?: boolean;
+      agentStale?: boolean;
       nowMs?: number;
       frozen?: boolean;
     } = {},
   ): string[] {
-    const { machine = ordered, from = second, to = third, silent = true, nowMs = late, frozen = false } = change;
-    const judge = judgeRepairs([{ silent, hung: silent, power: 'Running', pods: [], spent: new Set() }]);
+    const { machine = ordered, from = second, to = third, agentStale = true, nowMs = late, frozen = false } = change;
+    const judge = judgeRepairs([{ agentStale, hung: agentStale, power: 'Running', pods: [], spent: new Set() }]);
     const [before, after] = [objects(machine, from, frozen), objects(machine, to, frozen)];
-    const decided = { nowMs, stores: before, hung: [silent], silent: [silent], pods: [0], stale: false };
+    const decided = { nowMs, stores: before, hung: [agentStale], agentStale: [agentStale], pods: [0], stale: false };
     judge.wroteLedger(before, after, { ...down(before), epoch: 3 }, decided);
     return judge.broken(after, []).filter((each) => !each.startsWith('invariant 2'));
   }
-  const wrong = (id: string) => [`C9: the reservation ${id} is taken over, which nobody's silence holds up`];
+  const wrong = (id: string) => [`C9: the reservation ${id} is taken over, which no stale agent holds up`];
 
   test('as it may be: from the agent, and from what took over from it', () => {
     expect(judged({ from: repairReservation(), to: second })).toEqual([]);
     expect(judged()).toEqual([]);
   });
   test.each<[string, Parameters<typeof judged>[0], string[]]>([
-    ['while the agent answers', { silent: false }, wrong('r2')],
+    ['while the agent answers', { agentStale: false }, wrong('r2')],
     ['before its time is over', { nowMs: late - 1 }, wrong('r2')],
     ['by a reservation that forgets what may go on', { to: repairReservation({ id: 'r3' }) }, wrong('r2')],
     ['by a reservation that names what has no order', { to: repairReservation({ id: 'r3', succeeds: 'r2' }) }, wrong('r2')],

@@ -52,8 +52,8 @@ describe('D9: a job asks for its machine', () => {
 
   test.each<[string, RemedyOperationJob[], string]>([
     ['while it is Pending', [job()], 'RemedyOperationJob/web/j1'],
-    ['before anybody has looked at it', [job({ status: {} })], 'RemedyOperationJob/web/j1'],
-    ['but not where it only tells, in Shadow', [inShadow(job({ status: {} }))], 'Nothing'],
+    ['before it was reconciled', [job({ status: {} })], 'RemedyOperationJob/web/j1'],
+    ['but not where it only reports, in Shadow', [inShadow(job({ status: {} }))], 'Nothing'],
     ['nor where it asks a human', [job({ action: 'Human', status: {} })], 'Nothing'],
     [
       'not when it is cancelling',
@@ -100,7 +100,7 @@ describe('D9: a job asks for its machine', () => {
     ['Reboot', false, 'Agent/heartbeat'],
     ['MigratePods', false, 'RemedyOperationJob/web/j1'],
     ['Replace', false, 'RemedyOperationJob/web/j1'],
-  ])('invariant 7: %s under a silent agent, power cycles %s: %s', (action, canPowerCycle, expected) => {
+  ])('invariant 7: %s under a stale agent, power cycles %s: %s', (action, canPowerCycle, expected) => {
     expect(ask(idle(), [job({ action })], { agentAnswers: false, canPowerCycle: () => canPowerCycle })).toBe(expected);
   });
 
@@ -148,9 +148,9 @@ describe('C3: each step of a repair is found from the state alone', () => {
       [],
     ],
     ['drained for a job that notes another reservation: wait', { pods: [], job: granted({ status: { operationID: 'r0' } }) }, []],
-    ['no order to a silent agent without power cycles', { pods: [], facts: { agentAnswers: false, canPowerCycle: () => false } }, []],
+    ['no order to a stale agent without power cycles', { pods: [], facts: { agentAnswers: false, canPowerCycle: () => false } }, []],
     [
-      'a replacement that nothing would replace: order at once, to say so',
+      'a replacement that nothing would replace: order at once, to report that',
       { job: granted({ action: 'Replace' }), claim: claimed(node()) },
       ['Order'],
     ],
@@ -169,7 +169,7 @@ describe('C3: each step of a repair is found from the state alone', () => {
     expect(isDraining(seen({ machine: owned, job: granted({ action }) }))).toBe(drains);
   });
 
-  test('a node whose kubelet is silent is not waited for to end its pods', () => {
+  test('a node whose kubelet is stale is not waited for to end its pods', () => {
     expect(taken({ kubeletAnswers: false, pods: [leaving, pod] })).toEqual(['Evict']);
     expect(taken({ kubeletAnswers: false, pods: [leaving] })).toEqual(['Order']);
   });
@@ -226,7 +226,7 @@ describe('D6: a repair without an order is given up', () => {
     expect(reason(decide(seen({ ...change, revoked: { allowed: false, limit: 'cell/rate' } })))).toBe('Refused: cell/rate');
   });
 
-  test('but what has its order finishes, whatever Defender or a Freeze says', () => {
+  test('but what has its order finishes, also against Defender or a Freeze', () => {
     const object = idle({ spec: { operation: repairOperation({ action: 'Reboot' }) } });
     const known = { freezes: [{ metadata: { name: 'f' }, spec: {} }] };
     expect(taken({ machine: object, revoked: { allowed: false, limit: 'x' }, facts: known })).toEqual([]);
@@ -263,7 +263,7 @@ describe('D5: a Repair reservation goes', () => {
       'Release',
     ]);
   });
-  test('by the report of who carries it out, and of nobody else', () => {
+  test('by the report of the one that carries it out, and of no other', () => {
     expect(taken({ machine: ordered('Reboot', { repair: done() }), job: over })).toEqual([]);
     expect(taken({ machine: ordered('MigratePods', { operation: done() }), job: over })).toEqual(['BeginRepair']);
     expect(taken({ machine: ordered('MigratePods', { repair: done() }), job: over })).toEqual(['Settle']);
@@ -272,12 +272,12 @@ describe('D5: a Repair reservation goes', () => {
     expect(taken({ machine: ordered('Reboot', { operation: { ...done(), id: 'r0' } }), job: over })).toEqual([]);
   });
   test('not by the clock', () => {
-    const silent = { agentAnswers: false, nowMs: NOW + 86_400_000 };
-    expect(taken({ machine: ordered('Reboot'), job: over, nowMs: NOW + 86_400_000, facts: silent })).toEqual([]);
+    const stale = { agentAnswers: false, nowMs: NOW + 86_400_000 };
+    expect(taken({ machine: ordered('Reboot'), job: over, nowMs: NOW + 86_400_000, facts: stale })).toEqual([]);
   });
 });
 
-describe('C9: the reservation of an agent that is silent', () => {
+describe('C9: the reservation of an agent that is stale', () => {
   const successor = (action: Action) => job({ name: 'j2', action });
   const late = { agentAnswers: false, nowMs: NOW + 900_000 };
   const rated = (maxPerHour: number) => [
@@ -300,7 +300,7 @@ describe('C9: the reservation of an agent that is silent', () => {
       ['TakeOverForRepair'],
     ],
     ['not by what an agent would have to do', { job: successor('RestartComponent'), facts: late }, []],
-    ['not by a migration, which mends nothing', { job: successor('MigratePods'), facts: late }, []],
+    ['not by a migration, which repairs nothing', { job: successor('MigratePods'), facts: late }, []],
     ['not before its time is over', { job: successor('Reboot'), facts: { agentAnswers: false } }, []],
     ['not while the agent answers', { job: successor('Reboot'), facts: { nowMs: NOW + 900_000 } }, []],
     ['not where its provider cannot cycle the power', { job: successor('Reboot'), facts: { ...late, canPowerCycle: () => false } }, []],
@@ -347,7 +347,7 @@ describe('C9: the reservation of an agent that is silent', () => {
       expect(taken2({ job: cancelling })).toEqual([]);
       expect(taken2({ job: job({ name: 'j9', status: { phase: 'Shadow' } }) })).toEqual([]);
     });
-    test('D5: nor is the agent given another order before it has told the end of the one it had', () => {
+    test('D5: nor is the agent given another order before it has reported the end of the one it had', () => {
       expect(taken2({ facts: { nowMs: NOW + 900_000 } })).toEqual([]);
     });
     test('pods are asked to go until they have gone', () => {
@@ -370,7 +370,7 @@ describe('C9: the reservation of an agent that is silent', () => {
       expect(taken2({ machine: fenced('r2', ended) })).toEqual(['WriteCancelled']);
     });
     test.each<[string, Stored<Machine>]>([
-      ['has told its end', ordered('RestartComponent', { operation: done() })],
+      ['has reported its end', ordered('RestartComponent', { operation: done() })],
       ['was taken back by an operator', idle({ spec: { operation: operation({ kind: 'Cancelled' }) } })],
     ])('it is given up like any other when that %s', (_, machine) => {
       expect(taken2({ machine, facts: frozen })).toEqual(['WriteCancelled']);
@@ -385,7 +385,7 @@ describe('MigratePods', () => {
   const migrating = (parts: { args?: Record<string, unknown> } = {}) => ordered('MigratePods', { repair: begun }, parts);
   const hung = { kubeletAnswers: false, facts: { agentAnswers: false } };
   const off = { state: 'Present' as const, instance: { providerID: 'fake://a', state: 'Stopped' as const, addresses: [] } };
-  const said = (change: Parameters<typeof seen>[0]) => reason(decide(seen({ job: running, machine: migrating(), ...change })));
+  const nextOf = (change: Parameters<typeof seen>[0]) => reason(decide(seen({ job: running, machine: migrating(), ...change })));
 
   test('is begun on paper before anything is done', () => {
     expect(taken({ machine: ordered('MigratePods'), job: running, pods: [pod] })).toEqual(['BeginRepair']);
@@ -393,22 +393,22 @@ describe('MigratePods', () => {
   test('evicts with the grace of its rule, and ends when all are gone', () => {
     const [step] = decide(seen({ job: running, machine: migrating({ args: { graceSeconds: 5 } }), pods: [pod] })).steps;
     expect(step).toMatchObject({ do: 'Evict', graceSeconds: 5 });
-    expect(said({ pods: [leaving] })).toBeUndefined();
-    expect(said({ pods: [] })).toMatch(/^Succeeded/);
-    expect(said({ claim: { state: 'Lost', message: '' } })).toMatch(/^Succeeded/);
+    expect(nextOf({ pods: [leaving] })).toBeUndefined();
+    expect(nextOf({ pods: [] })).toMatch(/^Succeeded/);
+    expect(nextOf({ claim: { state: 'Lost', message: '' } })).toMatch(/^Succeeded/);
   });
-  test('ends as a failure that may pass at its deadline, and when somebody lifts its cordon', () => {
-    expect(said({ pods: [pod], nowMs: NOW + 600_000 })).toMatch(/^TransientFailure: 1 pod/);
-    expect(said({ claim: claimed(node()) })).toMatch(/^TransientFailure: somebody lifted the cordon/);
+  test('ends as a failure that may pass at its deadline, and when another client lifts its cordon', () => {
+    expect(nextOf({ pods: [pod], nowMs: NOW + 600_000 })).toMatch(/^TransientFailure: 1 pod/);
+    expect(nextOf({ claim: claimed(node()) })).toMatch(/^TransientFailure: another client lifted the cordon/);
   });
   test('takes no pod by force from a node that is not proven to be off', () => {
-    expect(said({ ...hung, pods: [pod] })).toBe('Evict');
-    expect(said({ ...hung, pods: [leaving] })).toBe('NoteCut');
-    expect(said({ ...hung, pods: [leaving], machine: cutting() })).toBe('StopInstance');
-    expect(said({ ...hung, pods: [leaving], canStop: false })).toMatch(/^TransientFailure: .*cannot cut the power/);
-    expect(said({ ...hung, pods: [leaving], instance: { state: 'NoProvider' } })).toMatch(/^TransientFailure: .*no provider/);
-    expect(said({ ...hung, pods: [leaving], instance: { state: 'Unknown', reason: 'x', message: 'y' } })).toBeUndefined();
-    expect(said({ kubeletAnswers: false, pods: [leaving] })).toMatch(/^TransientFailure: .*its agent answers/);
+    expect(nextOf({ ...hung, pods: [pod] })).toBe('Evict');
+    expect(nextOf({ ...hung, pods: [leaving] })).toBe('NoteCut');
+    expect(nextOf({ ...hung, pods: [leaving], machine: cutting() })).toBe('StopInstance');
+    expect(nextOf({ ...hung, pods: [leaving], canStop: false })).toMatch(/^TransientFailure: .*cannot cut the power/);
+    expect(nextOf({ ...hung, pods: [leaving], instance: { state: 'NoProvider' } })).toMatch(/^TransientFailure: .*no provider/);
+    expect(nextOf({ ...hung, pods: [leaving], instance: { state: 'Unknown', reason: 'x', message: 'y' } })).toBeUndefined();
+    expect(nextOf({ kubeletAnswers: false, pods: [leaving] })).toMatch(/^TransientFailure: .*its agent answers/);
   });
   test('is retired before it ends where its power may have been cut, and where it is taken back', () => {
     const ends = (object: Stored<Machine>, change: Parameters<typeof seen>[0] = { pods: [] }) =>
@@ -427,10 +427,10 @@ describe('MigratePods', () => {
     const noted = migrating();
     noted.status = { ...noted.status, nodeKeys: { nodeUID: 'node-a', nodeVersion: '', labels: [], taints: [mark] } };
     for (const instance of [off, { state: 'Absent' as const }]) {
-      expect(said({ ...hung, pods: [leaving], instance })).toBe('NoteOutOfService');
-      expect(said({ ...hung, machine: noted, pods: [leaving], instance })).toBe('MarkOutOfService');
-      expect(said({ ...hung, pods: [leaving], instance, claim: claimed(marked) })).toBe('ForceDelete');
-      expect(said({ ...hung, pods: [leaving, pod], instance, claim: claimed(marked) })).toBe('Evict');
+      expect(nextOf({ ...hung, pods: [leaving], instance })).toBe('NoteOutOfService');
+      expect(nextOf({ ...hung, machine: noted, pods: [leaving], instance })).toBe('MarkOutOfService');
+      expect(nextOf({ ...hung, pods: [leaving], instance, claim: claimed(marked) })).toBe('ForceDelete');
+      expect(nextOf({ ...hung, pods: [leaving, pod], instance, claim: claimed(marked) })).toBe('Evict');
     }
   });
 });
@@ -438,28 +438,28 @@ describe('MigratePods', () => {
 describe('PowerCycle', () => {
   const begun = (bootID = 'b'): OperationStatus => ({ id: 'r1', state: 'Running', bootID, startedAt: at(-10) });
   const agent = (bootID: string) => ({ version: '1', apiLevel: 1, bootID, os: 'linux', arch: 'amd64' });
-  const said = (change: Parameters<typeof seen>[0], status: Partial<Machine['status']> = { repair: begun() }) =>
+  const nextOf = (change: Parameters<typeof seen>[0], status: Partial<Machine['status']> = { repair: begun() }) =>
     reason(decide(seen({ job: running, machine: ordered('PowerCycle', status), facts: { agentAnswers: false }, ...change })));
 
   test('notes the boot before it asks the provider, once as far as it knows', () => {
     const [step] = decide(seen({ job: running, machine: ordered('PowerCycle'), facts: { agentAnswers: false } })).steps;
     expect(step).toMatchObject({ do: 'BeginRepair', bootID: 'b' });
-    expect(said({})).toBe('PowerCycle');
-    expect(said({ powerCycled: true })).toBeUndefined();
+    expect(nextOf({})).toBe('PowerCycle');
+    expect(nextOf({ powerCycled: true })).toBeUndefined();
   });
   test('is retired before it ends', () => {
     const ended = { job: running, machine: ordered('PowerCycle', { repair: begun(), agent: agent('c') }), facts: {} };
     expect(taken(ended)).toEqual(['RetirePower', 'EndRepair']);
   });
   test('proof 20: ends with another boot and nothing else', () => {
-    expect(said({ facts: {} }, { repair: begun(), agent: agent('c') })).toMatch(/^Succeeded: the node runs in boot c/);
-    expect(said({ facts: {} }, { repair: begun(), agent: agent('b') })).toBe('PowerCycle');
-    expect(said({}, { repair: begun(), agent: agent('c') })).toBe('PowerCycle');
+    expect(nextOf({ facts: {} }, { repair: begun(), agent: agent('c') })).toMatch(/^Succeeded: the node runs in boot c/);
+    expect(nextOf({ facts: {} }, { repair: begun(), agent: agent('b') })).toBe('PowerCycle');
+    expect(nextOf({}, { repair: begun(), agent: agent('c') })).toBe('PowerCycle');
   });
   test('fails when its time is over, when there is nothing to cycle, and when nothing would prove it', () => {
-    expect(said({ nowMs: NOW + 900_000 })).toMatch(/^TransientFailure/);
-    expect(said({ instance: { state: 'Absent' } })).toMatch(/^PermanentFailure/);
-    expect(said({ nowMs: NOW + 900_000 }, { repair: begun('') })).toMatch(/^PermanentFailure: .*not known/);
+    expect(nextOf({ nowMs: NOW + 900_000 })).toMatch(/^TransientFailure/);
+    expect(nextOf({ instance: { state: 'Absent' } })).toMatch(/^PermanentFailure/);
+    expect(nextOf({ nowMs: NOW + 900_000 }, { repair: begun('') })).toMatch(/^PermanentFailure: .*not known/);
   });
 });
 

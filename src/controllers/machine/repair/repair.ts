@@ -25,8 +25,8 @@ import {
 import { jobRequester } from '../reservation/requester.ts';
 
 /**
- * Whether a job may wait for a reservation, by what it says itself: it is neither over nor to be given up. One that nobody has looked at yet asks as
- * well, so that its reservation need not wait for that look; where the look ends it at once, the reservation is one whose job is finished.
+ * Whether a job may wait for a reservation, by what it shows itself: it is neither over nor to be given up. One that was not reconciled yet asks as
+ * well, so that its reservation need not wait for that. Where the reconciliation ends it at once, the reservation is one whose job is finished.
  */
 export function mayWaitForReservation({ spec, status }: RemedyOperationJob): boolean {
   if (spec.action === 'Human' || spec.mode === 'Shadow' || status?.cancelling !== undefined) return false;
@@ -59,7 +59,7 @@ export function jobOfReservation(reservation: LedgerReservation, { jobsOf }: Pic
   return jobsOf(reservation.machineUID).find((job) => job.metadata.uid === reservation.requesterUID && !isFinished(job));
 }
 
-/** By what operation a job is carried out now; undefined while nobody could do it. */
+/** By what operation a job is carried out now; undefined while neither its agent nor its provider could do it. */
 function operationFor(job: RemedyOperationJob, machine: Machine, facts: AskFacts): RepairOperation | undefined {
   switch (job.spec.action) {
     case 'MigratePods':
@@ -83,7 +83,7 @@ const disruptionOf = (action: string | undefined): Disruption => {
   return Object.entries(ACTION_TRAITS).find(([each]) => each === action)?.[1].disruption ?? 'Reboot';
 };
 
-/** A machine that nothing would replace is not drained for it: the order only serves to say so. */
+/** A machine that nothing would replace is not drained for it: the order only serves to report that. */
 const isFutile = (job: RemedyOperationJob, machine: Machine): boolean => job.spec.action === 'Replace' && !isReplaceable(machine);
 
 export const wantsCordon = (job: RemedyOperationJob, machine: Machine): boolean =>
@@ -93,7 +93,7 @@ export const wantsCordon = (job: RemedyOperationJob, machine: Machine): boolean 
 export const wantsDrainFirst = (job: RemedyOperationJob, machine: Machine): boolean =>
   needsDrain(disruptionOf(job.spec.action)) && job.spec.action !== 'MigratePods' && !isFutile(job, machine);
 
-/** Why this job may not begin now, whatever the limits say. Holds of its reservation while that has no order, too (docs/protocols.md#d6). */
+/** Why this job may not begin now, before any limit is checked. Holds of its reservation while that has no order, too (docs/protocols.md#d6). */
 export function repairRefusal(job: RemedyOperationJob, machine: Machine, facts: AskFacts): Verdict | undefined {
   const held = heldBy(machine);
   if (held !== undefined) return held;
@@ -104,7 +104,7 @@ export function repairRefusal(job: RemedyOperationJob, machine: Machine, facts: 
   return undefined;
 }
 
-/** What a Repair reservation of this job says of itself. */
+/** What a Repair reservation of this job records of itself. */
 export function repairRequest(job: RemedyOperationJob, machine: Machine): Omit<Request, 'since'> {
   const { action, healedWhen } = job.spec;
   return {
@@ -150,12 +150,12 @@ export function repairOrder(
   const refusal = repairRefusal(job, machine, facts);
   if (refusal !== undefined) return { waitsFor: 'RemedyJob', why: `${refusal.limit ?? ''} stops it` };
   const action = operationFor(job, machine, facts);
-  if (action === undefined) return { waitsFor: 'Agent', why: 'no order is given to an agent that is silent' };
+  if (action === undefined) return { waitsFor: 'Agent', why: 'an agent that does not renew its Lease gets no order' };
   return { action, args: job.spec.args };
 }
 
 /**
- * Whether somebody may have asked the provider to do something to the power for this reservation's operation, or be about to: it is noted on the Machine
+ * Whether a leader may have asked the provider to do something to the power for this reservation's operation, or be about to: it is noted on the Machine
  * first, by the order of a power cycle and by `cutsPower`.
  */
 export function mayAskForPower(reservation: Pick<LedgerReservation, 'id'>, machine: Machine): boolean {
@@ -173,7 +173,7 @@ export function staysCordoned(machine: Machine): boolean {
 }
 
 /**
- * Whether what this reservation took over from a silent agent may still go on: the order of it is on the Machine, and nobody has told how it ended. Once
+ * Whether what this reservation took over from a stale agent may still go on: the order of it is on the Machine, and no report shows how it ended. Once
  * false it stays false, since such an order is only replaced by one of this reservation.
  */
 export function isSucceeding(reservation: Pick<LedgerReservation, 'succeeds'>, machine: Machine): boolean {
@@ -185,7 +185,7 @@ export const isOrderFenced = (reservation: Pick<LedgerReservation, 'id'>, machin
   machine.metadata.annotations?.[ANNOTATIONS.orderFence] === reservation.id;
 
 /**
- * docs/protocols.md#c9: the job whose repair may take over a reservation that waits for an agent: the provider carries it out, the agent is silent and its order can no
+ * docs/protocols.md#c9: the job whose repair may take over a reservation that waits for an agent: the provider carries it out, the agent is stale and its order can no
  * longer begin. Nor can that of a reservation which took over before, and came to nothing in its time.
  */
 export function successorOf(reservation: LedgerReservation, machine: Machine, facts: AskFacts): RemedyOperationJob | undefined {
@@ -201,7 +201,7 @@ export function successorOf(reservation: LedgerReservation, machine: Machine, fa
   return operation === 'PowerCycle' || operation === 'Replace' ? job : undefined;
 }
 
-/** What a Repair reservation of this job says of itself where it takes over this one: it is where that was. */
+/** What a Repair reservation of this job records of itself where it takes over this one: it is where that was. */
 export function successionRequest(job: RemedyOperationJob, machine: Machine, reservation: LedgerReservation): Omit<Request, 'since'> {
   const request = repairRequest(job, machine);
   const places = reservation.scopes.filter(isPlace);

@@ -106,7 +106,7 @@ describe('C5, invariant 5: what is begun or over is never done again', () => {
       effect: { do: 'PowerCycle', providerID: 'fake://a', operationID: 'r1' },
     });
   });
-  test('power is cut under the ID of its operation, once the Machine says that it may be', () => {
+  test('power is cut under the ID of its operation, once the Machine records that it may be', () => {
     const cut: Step = { do: 'StopInstance', reservation, providerID: 'fake://a', why: '' };
     const note: Step = { do: 'NoteCut', reservation, why: '' };
     const unnoted = underWay('MigratePods', { id: 'r1', state: 'Running', bootID: 'b' });
@@ -235,7 +235,7 @@ describe('a repair ends', () => {
   });
 });
 
-describe('C9: one write gives the reservation of a silent agent to a repair by the provider', () => {
+describe('C9: one write gives the reservation of a stale agent to a repair by the provider', () => {
   const late = { agentAnswers: false, nowMs: NOW + 900_000 };
   const step: Step = { do: 'TakeOverForRepair', reservation, job: 'uid-j2', why: '' };
   const machine = idle({ spec: { operation: repairOperation({ action: 'Reboot' }) } });
@@ -293,7 +293,7 @@ describe('C9: one write gives the reservation of a silent agent to a repair by t
     const fenced = bearing({ [ANNOTATIONS.orderFence]: 'r2' });
     const by = (step: Step, of: Stored<Machine>, facts: Parameters<typeof judged>[2] = third) =>
       judged(step, { machine: of, ledger: ledger(3, second) }, facts);
-    test('only once the Machine says that it gets none', () => {
+    test('only once the Machine records that it gets none', () => {
       expect(by(exchange, machine)).toEqual({ stop: 'an order of the reservation may still arrive' });
       expect(by(exchange, bearing({ [ANNOTATIONS.orderFence]: 'r1' }))).toEqual({ stop: 'an order of the reservation may still arrive' });
       expect(by(exchange, fenced)).toMatchObject({
@@ -301,13 +301,13 @@ describe('C9: one write gives the reservation of a silent agent to a repair by t
         object: { status: { reservations: [{ id: 'new', succeeds: 'r1' }] } },
       });
     });
-    test('which is written beside what else it says', () => {
+    test('which is written beside its other annotations', () => {
       expect(by(fence, bearing({ other: 'kept', [ANNOTATIONS.orderFence]: 'r0' }))).toEqual({
         write: 'machine',
         object: bearing({ other: 'kept', [ANNOTATIONS.orderFence]: 'r2' }),
       });
     });
-    test('and not twice, nor where nobody may take over', () => {
+    test('and not twice, nor where no repair may take over', () => {
       expect(by(fence, fenced)).toEqual({ stop: 'the reservation is fenced already' });
       expect(judged(fence, { machine, ledger: ledger(3, reservation) }, third)).toEqual({ stop: 'the ledger lacks the reservation' });
       expect(() => judged(fence, { machine, ledger: ledger(4, second) }, third)).toThrow(expect.objectContaining({ code: 'Deposed' }));
@@ -328,7 +328,7 @@ describe('C9: one write gives the reservation of a silent agent to a repair by t
       ])
         expect(by(fence, machine, facts)).toEqual({ stop: 'another repair is asked for, or none' });
     });
-    test('then it is not ordered by anybody', () => {
+    test('then no leader orders it', () => {
       const order: Step = { do: 'Order', reservation: second, drained: true, why: '' };
       const granted = {
         jobs: [job({ name: 'j1', status: { phase: 'Granted', operationID: 'r2', before: { bootID: '', conditions: [] } } })],

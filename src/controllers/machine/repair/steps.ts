@@ -14,7 +14,7 @@ import { onMachine, repairEffect, withRepair } from './repair-step.ts';
 
 const MAX_MESSAGE = 1024;
 
-/** M, L; writes M's status. r is ordered, and nobody has begun it: the boot that is noted is that before anything was done. */
+/** M, L; writes M's status. r is ordered, and it was not begun: the boot that is noted is that before anything was done. */
 function beginRepair({ reservation, bootID }: StepOf<'BeginRepair'>, context: ActContext): Act {
   return onMachine('begin-repair', 'machine', reservation, context, (machine) => {
     const order = machine.spec.operation;
@@ -51,13 +51,13 @@ function deleteMachine(reservation: LedgerReservation, context: ActContext): Act
 }
 
 /**
- * N, M, L; writes M's status. The mark is not there, and nobody else's: what is there later is ours. While N is cordoned for r the note stays, so that a mark
+ * N, M, L; writes M's status. There is no mark, neither ours nor another: what is there later is ours. While N is cordoned for r the note stays, so that a mark
  * that arrives late is known, too.
  */
 function noteOutOfService(reservation: LedgerReservation, context: ActContext): Act {
   return onCordonedNode('note-out-of-service', 'machine', reservation, context, (machine, node) => {
     const nodeKeys = notedOutOfService(machine, node);
-    if (nodeKeys === undefined) return stop('noted already, or somebody marked it');
+    if (nodeKeys === undefined) return stop('noted already, or marked by another client');
     return { write: 'machine', object: { ...machine, status: { ...machine.status, nodeKeys } }, status: true };
   });
 }

@@ -14,7 +14,7 @@ const refusal = (object: Machine, change: Partial<AskFacts> = {}): string | unde
 };
 const asked = (object: Machine, change: Partial<AskFacts> = {}) => {
   const ask = askOf(object, facts(change));
-  if (ask.state !== 'Asks') throw new Error(`it says ${ask.state}`);
+  if (ask.state !== 'Asks') throw new Error(`its state is ${ask.state}`);
   return ask;
 };
 
@@ -59,7 +59,7 @@ describe('A4: a machine asks', () => {
     expect(asked(drift).request.class).toBe('Change');
   });
 
-  test('not again for a revision whose operation ended and cannot say how (C7)', () => {
+  test('not again for a revision whose operation ended with an unknown result (C7)', () => {
     const spent = machine({
       spec: { operation: operation() },
       status: { operation: { id: 'r1', state: 'Done', outcome: 'PermanentFailure' } },
@@ -103,7 +103,7 @@ describe('B7: the way back, declared by the entry and known to the cell', () => 
     expect(asked(machine({ entries: [entry({ version: '1.0.0' })] })).request.class).toBe('Change');
     expect(refusal(again, { freezes: [{ metadata: { name: 'f' }, spec: {} }] })).toBe('Freeze/f');
   });
-  test('safety 14: is none for content that the cell never saw hold here, whatever the entry says', () => {
+  test('safety 14: is none for content that the cell never saw hold here, also where the entry declares it', () => {
     expect(asked(back({ verified: [] })).request.class).toBe('Change');
   });
 
@@ -136,7 +136,7 @@ describe('safety 5, D9: one Restore and one Change of a machine', () => {
   });
 });
 
-describe('a machine is refused before any limit is looked at', () => {
+describe('a machine is refused before any limit is checked', () => {
   test.each<[string, Machine, Partial<AskFacts>, string]>([
     [
       'B4: when its set is halted',
@@ -154,7 +154,7 @@ describe('a machine is refused before any limit is looked at', () => {
       {},
       'Node/hold',
     ],
-    ['invariant 7: when its agent is silent', machine(), { agentAnswers: false }, 'Agent/heartbeat'],
+    ['invariant 7: when its agent is stale', machine(), { agentAnswers: false }, 'Agent/heartbeat'],
     [
       'after a drain that did not end, until its time is over',
       machine({
@@ -232,7 +232,7 @@ describe('D9: a deletion whose drain did not end', () => {
 });
 
 describe('a deleted machine asks', () => {
-  test('for a Delete reservation, of cluster, pool and MachineSet alone, and also when its agent is silent', () => {
+  test('for a Delete reservation, of cluster, pool and MachineSet alone, and also when its agent is stale', () => {
     const { request } = asked(machine({ metadata: { deletionTimestamp: at(0) } }), { agentAnswers: false });
     expect(request).toMatchObject({ kind: 'Delete', class: 'Change', requester: 'Machine/web/a', scopes: ['cluster', 'pool/web'] });
   });

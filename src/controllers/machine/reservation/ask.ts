@@ -1,4 +1,4 @@
-/** What a machine asks of Defender, and what forbids it before any limit is looked at. Pure. */
+/** What a machine asks of Defender, and what forbids it before any limit is checked. Pure. */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine } from '../../../api/machine.ts';
 import { matchesLabels } from '../../../api/selector.ts';
@@ -64,8 +64,8 @@ export function permitted(machine: Machine, facts: AskFacts): { components: Wait
 }
 
 /**
- * Entries that a reservation may carry out now: permitted, and exactly what it was granted for: what an entry has become since asks again. A reservation that says
- * nothing of that covers nothing.
+ * Entries that a reservation may carry out now: permitted, and exactly what it was granted for: what an entry has become since asks again. A reservation that names
+ * none covers nothing.
  */
 export function orderable(reservation: LedgerReservation, machine: Machine, facts: AskFacts): WaitingComponent[] {
   return permitted(machine, facts).components.filter(
@@ -137,7 +137,7 @@ function backedOff(machine: Machine, keys: readonly string[], { nowMs }: AskFact
 /** What forbids that a machine goes, before any limit is asked. Holds also of a reservation that has no order yet, and of one that is taken over (docs/protocols.md#d11). */
 export function deletionRefusal(machine: Machine, facts: Pick<AskFacts, 'freezes' | 'agentAnswers'>): Verdict | undefined {
   const held = heldBy(machine);
-  // A node that is gone for good would say for ever that it is held.
+  // A node that never comes back would be reported as held for ever.
   if (held !== undefined && (machine.spec.hold === true || facts.agentAnswers)) return held;
   const freeze = frozenBy(facts.freezes, 'Change', poolOf(machine));
   return freeze === undefined ? undefined : frozenVerdict(freeze);
@@ -186,7 +186,7 @@ function askChange(machine: Machine, facts: AskFacts): Ask {
   return { state: 'Asks', request, components: riding };
 }
 
-/** What a Delete reservation says of itself. */
+/** What a Delete reservation records of itself. */
 export function deletion(machine: Machine): Pick<Request, 'kind' | 'requesterUID' | 'requester' | 'mustBeginWithinMs'> {
   return {
     kind: 'Delete',

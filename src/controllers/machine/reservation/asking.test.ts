@@ -26,7 +26,7 @@ async function opened() {
 
 const PHASES: (JobPhase | undefined)[] = [undefined, 'Pending', 'Granted', 'Running', 'Verifying', 'Succeeded', 'Cancelled', 'NeedsHuman'];
 
-test('finds whoever may ask, by what a Machine or a job says, and forgets those that do not any more', async () => {
+test('finds the machines that may ask, by what a Machine or a job shows, and forgets those that do not any more', async () => {
   const { api, stores, asking } = await opened();
   const jobsOf = (uid: string) => stores.jobs.list().filter((each) => each.spec.machine.uid === uid);
   const put = (name: string, of: ReturnType<typeof machine>): string =>

@@ -5,9 +5,9 @@ import type { Reflector } from '../../../kube/reflector.ts';
 import { asksByItself } from '../order/components.ts';
 import { mayWaitForReservation } from '../repair/repair.ts';
 
-/** Those that may ask Defender for something; found without looking at the others. */
+/** Those that may ask Defender for something; found without reading the others. */
 export interface Asking {
-  /** Every machine that `mayAsk` says so of, and perhaps others; each once. */
+  /** Every machine for which `mayAsk` is true, and perhaps others; each once. */
   machines(): Stored<Machine>[];
 }
 

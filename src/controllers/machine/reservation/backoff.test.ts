@@ -18,7 +18,7 @@ const ledger = (...reservations: LedgerReservation[]) => ({
   status: { epoch: 1, reservations },
 });
 
-/** A cell with one machine, in which time passes; each reservation is given up or ordered, and ends as it is said. */
+/** A cell with one machine, in which time passes; each reservation is given up or ordered, and ends with the outcome that the test chooses. */
 function cell(start = machine()) {
   let seconds = 0;
   let live = start;
@@ -102,7 +102,7 @@ describe('safety 12, C10: an operation that came to nothing is asked for again e
     expect(waited).toEqual([0, 30, 60]);
   });
 
-  test('whoever leads: all that is known of it stands in the Machine', () => {
+  test('under any leader: all that is known of it stands in the Machine', () => {
     const world = cell();
     world.end('Cancelled');
     world.pass(30);
@@ -111,7 +111,7 @@ describe('safety 12, C10: an operation that came to nothing is asked for again e
     expect(world.waits()).toBe(60);
   });
 
-  test('not another entry, nor a higher revision of it: that is news', () => {
+  test('not another entry, nor a higher revision of it: that is new', () => {
     const world = cell();
     world.end('Superseded');
     world.change((live) =>
@@ -126,7 +126,7 @@ describe('safety 12, C10: an operation that came to nothing is asked for again e
     expect(world.waits()).toBe(30);
   });
 
-  test('not after a success, nor after six quiet hours', () => {
+  test('not after a success, nor after six hours without a try', () => {
     const world = cell();
     world.end('Cancelled');
     world.pass(30);

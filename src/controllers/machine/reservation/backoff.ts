@@ -12,7 +12,7 @@ export type Retry = NonNullable<Operation['retry']>;
 
 const BASE_MS = 30_000;
 const MAX_MS = 3_600_000;
-/** A repair is for a node that is ill: it is not kept waiting for as long. */
+/** A repair is for a node that has failed: it is not kept waiting for as long. */
 const MAX_REPAIR_MS = 600_000;
 /** What lies longer back than this counts no more. */
 const FORGET_MS = 6 * 3_600_000;
@@ -42,7 +42,7 @@ function keysOf({ kind, action, scopes }: LedgerReservation, machine: Machine): 
   }
 }
 
-/** Whether the operation on the Machine is over, and neither changed nor failed for good. */
+/** Whether the operation on the Machine is over, and neither changed anything nor failed permanently. */
 function cameToNothing(machine: Machine): boolean {
   const found = operationState(machine);
   if (found.state === 'Cancelled') return true;
@@ -64,12 +64,12 @@ function carriedOver(machine: Machine, nowMs: number): Retry {
   return { ...last, of: [DELETE_KEY, ...last.of.filter((key) => key !== DELETE_KEY)].slice(0, MAX_KEYS) };
 }
 
-/** Whether a reservation of this kind may have been given up by this operation; one that does not say of what it was may be of any. */
+/** Whether a reservation of this kind may have been given up by this operation; one that does not record of what it was may be of any. */
 export function mayBeOf({ retry }: Operation, kind: 'Change' | 'Delete'): boolean {
   return retry === undefined || retry.of.includes(DELETE_KEY) === (kind === 'Delete');
 }
 
-/** What the operation that is written for this reservation now says of its tries; undefined where nothing is ever tried again. */
+/** What the operation that is written for this reservation now records of its tries; undefined where nothing is ever tried again. */
 export function tryOf(reservation: LedgerReservation, machine: Machine, nowMs: number): { retry?: Retry } {
   const keys = keysOf(reservation, machine);
   if (keys.length === 0) return {};

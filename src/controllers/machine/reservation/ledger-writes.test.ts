@@ -61,7 +61,7 @@ test('it is not known while a write is under way, nor before the store shows it'
   expect(known()).toBe(2);
 });
 
-test('after a write whose fate is unknown it is read, until a list or the next answer tells; a refusal changes nothing', async () => {
+test('after a write whose fate is unknown it is read, until a list or the next answer shows it; a refusal changes nothing', async () => {
   const { api, put, store, writes, known } = await opened(1);
   const conflict = createClient(api.transport).update(DisruptionLedgers, {
     ...put(1),

@@ -45,7 +45,7 @@ describe('D1: of a lost ledger a reservation is given again', () => {
       { machine: machine({ spec: change }), node: cordoned('a', 'r1') },
       { kind: 'Change', requesterUID: 's1' },
     ],
-    ['also where somebody lifted its cordon', { machine: machine({ spec: change }) }, { kind: 'Change', notAfter: operation().notAfter }],
+    ['also where a person lifted its cordon', { machine: machine({ spec: change }) }, { kind: 'Change', notAfter: operation().notAfter }],
     [
       'to one that has ended, and whose cordon is there',
       { machine: machine({ spec: change, status: done }), node: cordoned('a', 'r1') },
@@ -79,7 +79,7 @@ describe('D1: of a lost ledger a reservation is given again', () => {
     ],
     ['to one that is cancelled, until its Node is fenced', { machine: machine({ spec: cancelled }) }, { kind: 'Change' }],
     [
-      'and until nobody may ask the provider for its power any more',
+      'and until no leader may ask the provider for its power any more',
       {
         machine: machine({
           spec: { operation: repairOperation({ kind: 'Cancelled', action: 'PowerCycle' }) },
@@ -89,7 +89,7 @@ describe('D1: of a lost ledger a reservation is given again', () => {
       },
       {},
     ],
-    ['to whoever owns a cordon, whose order may be on its way', { node: cordoned('a', 'r1') }, { kind: 'Change', notAfter: SINCE }],
+    ['to the owner of a cordon, whose order may be on its way', { node: cordoned('a', 'r1') }, { kind: 'Change', notAfter: SINCE }],
     [
       'whose job was granted it',
       { node: cordoned('a', 'r1'), jobs: [granted()] },
@@ -124,7 +124,7 @@ describe('D1: of a lost ledger a reservation is given again', () => {
     expect(left(cell)).toEqual([]);
   });
 
-  test('one a machine: of an order and of the cordon of a reservation that took it over, the order, which nobody has told the end of', () => {
+  test('one a machine: of an order and of the cordon of a reservation that took it over, the order, whose end is not reported', () => {
     expect(left({ machine: machine({ spec: change }), node: cordoned('a', 'r2') }).map(({ id }) => id)).toEqual(['r1']);
     const over = machine({ spec: change, status: done });
     expect(left({ machine: over, node: cordoned('a', 'r2') }).map(({ id }) => id)).toEqual(['r2']);

@@ -39,8 +39,8 @@ function looped() {
     spec: { limits: [{ name: 'cell', scope: 'Cluster', maxUnavailable: '100%' }] } as DefenderPolicySpec,
     nowMs: NOW,
     stale: undefined as string | undefined,
-    looks: 0,
-    /** How long a look takes. */
+    observations: 0,
+    /** How long an observation takes. */
     tookMs: 0,
     woken: [] as string[],
     calls: [] as string[],
@@ -55,7 +55,7 @@ function looped() {
   const clock = fakeClock();
   const { agentAnswers: _, ...shared } = facts();
   const view = (): CellView => {
-    cell.looks++;
+    cell.observations++;
     clock.pause(cell.tookMs);
     return cellOf({
       facts: { ...shared, nowMs: cell.nowMs, policies: [{ metadata: { name: 'p' }, spec: cell.spec }] },
@@ -102,20 +102,20 @@ function looped() {
   };
   return { cell, clock, pass, run: () => pass.run(context) };
 }
-const quiet = machine({ components: [] });
+const idle = machine({ components: [] });
 const noon: Partial<DefenderPolicySpec> = { windows: [{ name: 'noon', timeZone: 'UTC', schedule: '0 12 * * *', durationMinutes: 60 }] };
 
-test('a pass when nobody asks and nothing waits for its order looks at nothing and asks the server nothing', async () => {
+test('a pass when no machine asks and nothing waits for its order observes nothing and asks the server nothing', async () => {
   const { cell, run } = looped();
-  cell.machines = [quiet, machine({ name: 'b', components: [], spec: { operation: operation({ id: 'r9' }) } })];
+  cell.machines = [idle, machine({ name: 'b', components: [], spec: { operation: operation({ id: 'r9' }) } })];
   cell.reservations = [reservation({ id: 'r9', machineUID: 'uid-b', machine: 'web/b' })];
   expect(await run()).toBeUndefined();
-  expect([cell.looks, cell.calls]).toEqual([0, []]);
+  expect([cell.observations, cell.calls]).toEqual([0, []]);
 });
 
 test('a reservation that waits for its order is judged again without a request, until it has it', async () => {
   const { cell, run, pass } = looped();
-  cell.machines = [quiet];
+  cell.machines = [idle];
   cell.reservations = [reservation()];
   expect(await run()).toEqual({ requeueAfterMs: 2000 });
   expect(pass.revokedBy('r1')).toBeUndefined();
@@ -126,7 +126,7 @@ test('a reservation that waits for its order is judged again without a request, 
 
 test('when the window closes the reservation is taken back and its machine woken, once, by the clock alone', async () => {
   const { cell, run, pass } = looped();
-  cell.machines = [quiet];
+  cell.machines = [idle];
   cell.reservations = [reservation()];
   cell.spec = { ...cell.spec, ...noon };
   await run();
@@ -139,33 +139,33 @@ test('when the window closes the reservation is taken back and its machine woken
   expect(cell.woken).toEqual(['web/a']);
 });
 
-test('a pass that took long is not repeated at once, whatever asks for it', async () => {
+test('a pass that took long is not repeated at once, by any event', async () => {
   const { cell, clock, run } = looped();
   cell.spec = { limits: [{ name: 'none', scope: 'Cluster', maxUnavailable: 0 }] };
   cell.tookMs = 20;
   await run();
-  expect([await run(), cell.looks]).toEqual([{ requeueAfterMs: 60 }, 1]);
+  expect([await run(), cell.observations]).toEqual([{ requeueAfterMs: 60 }, 1]);
   clock.pause(59);
-  expect([await run(), cell.looks]).toEqual([{ requeueAfterMs: 1 }, 1]);
+  expect([await run(), cell.observations]).toEqual([{ requeueAfterMs: 1 }, 1]);
   clock.pause(1);
   cell.tookMs = 1;
   await run();
   await run();
-  expect(cell.looks).toBe(3);
+  expect(cell.observations).toBe(3);
 });
 
 test('D2: a term that has just begun takes back what its policies do not allow before any pass has run', () => {
   const { cell, pass } = looped();
-  cell.machines = [quiet, machine({ name: 'b', components: [] })];
+  cell.machines = [idle, machine({ name: 'b', components: [] })];
   cell.reservations = [reservation({ since: at(-20) }), reservation({ id: 'r2', machineUID: 'uid-b', machine: 'web/b' })];
   cell.spec = { limits: [{ name: 'one', scope: 'Cluster', maxUnavailable: 1 }] };
   expect([pass.revokedBy('r1'), pass.revokedBy('r2')?.limit]).toEqual([undefined, 'p/one']);
 });
 
-test('what has its order, or is no reservation, is never said to be taken back', async () => {
+test('what has its order, or is no reservation, is never reported as taken back', async () => {
   const { cell, run, pass } = looped();
   cell.spec = { limits: [{ name: 'none', scope: 'Cluster', maxUnavailable: 0 }] };
-  cell.machines = [quiet];
+  cell.machines = [idle];
   cell.reservations = [reservation()];
   await run();
   expect(pass.revokedBy('r1')?.limit).toBe('p/none');
@@ -176,10 +176,10 @@ test('what has its order, or is no reservation, is never said to be taken back',
 test('stores that went stale give nothing back of what was taken', async () => {
   const { cell, run, pass } = looped();
   cell.spec = { limits: [{ name: 'none', scope: 'Cluster', maxUnavailable: 0 }] };
-  cell.machines = [quiet];
+  cell.machines = [idle];
   cell.reservations = [reservation()];
   await run();
-  cell.stale = 'nothing was heard';
+  cell.stale = 'nodes are stale';
   await run();
   expect(pass.revokedBy('r1')?.limit).toBe('p/none');
   cell.stale = undefined;
@@ -188,7 +188,7 @@ test('stores that went stale give nothing back of what was taken', async () => {
   expect(pass.revokedBy('r1')).toBeUndefined();
 });
 
-test('whoever asks is told, and woken', async () => {
+test('a machine that asks gets a verdict, and is woken', async () => {
   const { cell, run, pass } = looped();
   cell.spec = { limits: [{ name: 'none', scope: 'Cluster', maxUnavailable: 0 }] };
   await run();

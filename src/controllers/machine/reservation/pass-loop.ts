@@ -22,7 +22,7 @@ import { createVerdicts, type Verdicts } from './verdicts.ts';
 export const BY_UID = 'machine/uid';
 /** The only key of the reservation pass. */
 export const PASS = 'cell';
-/** What is asked, and whether what is reserved may go on, depends on time and on what no event tells (a Lease that grows old, a window that closes). */
+/** What is asked, and whether what is reserved may go on, depends on time and on what no event shows (a Lease that grows old, a window that closes). */
 const AGAIN_MS = 2000;
 
 export interface PassOptions {
@@ -34,7 +34,7 @@ export interface PassOptions {
   jobsOf: JobsOf;
   view: (askingSince: (uid: string) => number) => CellView;
   portOf: (client: Client) => GuardedPort<Effect>;
-  /** This machine's verdict is news, or its reservation is revoked. */
+  /** This machine's verdict is new, or its reservation is revoked. */
   wakeMachine: (key: string) => void;
 }
 
@@ -43,7 +43,7 @@ export interface Pass {
   readonly verdicts: Verdicts;
   /**
    * Why a reservation without an order may not be ordered any more: by the last pass, or by clock and labels at this moment. undefined for every other reservation.
-   * Whoever cancels it may take its time: it holds its places until it is gone.
+   * Its cancellation may take time: it holds its places until it is gone.
    */
   revokedBy(reservationID: string): Verdict | undefined;
 }
@@ -138,15 +138,15 @@ function revokedBy(options: PassOptions, state: PassState, reservationID: string
   return state.revoked?.get(reservationID) ?? closedNow(reservation, machine, cell.nodeNamed(machine.metadata.name), cell);
 }
 
-/** Keeps what a pass found, and wakes the machines for which it is news. */
+/** Keeps what a pass found, and wakes the machines for which it is new. */
 function publish(options: PassOptions, state: PassState, result: PassResult): void {
   const { stores, wakeMachine } = options;
-  const news = state.verdicts.replace(result.verdicts);
+  const changed = state.verdicts.replace(result.verdicts);
   const before = state.revoked;
   const found = result.revoked();
   // Stale stores take no reservation back, and allow none again that was taken back.
   state.revoked = found ?? before;
-  for (const uid of news) {
+  for (const uid of changed) {
     // The ledger's event wakes each machine that was granted its request.
     if (result.verdicts.get(uid)?.allowed === true) continue;
     for (const { metadata } of stores.machines.byIndex(BY_UID, uid)) wakeMachine(keyOf(metadata));

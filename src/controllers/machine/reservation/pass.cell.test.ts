@@ -69,7 +69,7 @@ describe('what is reserved and has no order', () => {
     const node = await test.node('b');
     expect(node === undefined ? true : isCordoned(node)).toBe(false);
     expect(await started(test)).toBe(1);
-    // And it waits, told why, until there is room.
+    // And it waits, with the reason in its status, until there is room.
     await waitFor(async () => (await test.machine('b')).status?.verdict?.limit === 'p/cell', LONG);
     expect((await test.machine('b')).status?.verdict).toMatchObject({ used: 1, of: 1, holders: [`${POOL}/a`] });
   }, 30_000);

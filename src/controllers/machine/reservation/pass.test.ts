@@ -51,7 +51,7 @@ const zoned = { limits: [{ name: 'zone', scope: 'Zone' as const, maxUnavailable:
 const zone = (name: string) => ({ [LABELS.zone]: name });
 
 describe('the pass', () => {
-  test('D8: takes zone and rack from the Node where the Machine does not tell them', () => {
+  test('D8: takes zone and rack from the Node where the Machine has none', () => {
     const machines = [machine(), machine({ name: 'b' }), machine({ name: 'c' }), machine({ name: 'd', metadata: { labels: zone('i') } })];
     const nodes = [node('a', { labels: zone('h') }), node('b', { labels: zone('h') }), node('c'), node('d', { labels: zone('h') })];
     const { reservations, verdicts } = decidePass(cell({ machines, nodes, spec: zoned }), { epoch: 1, reservations: [] }, ids());
@@ -84,7 +84,7 @@ describe('the pass', () => {
     );
   });
 
-  test('names what most of a broken place say, and does not count machines that have not joined', () => {
+  test('names what most of a broken place report, and does not count machines that have not joined', () => {
     const names = ['a', 'b', 'c', 'd', 'e', 'f'];
     const machines = names.map((name) =>
       machine({ name, ...(name < 'd' ? { components: [] } : {}), ...(name === 'f' ? { status: { nodeRef: undefined } as never } : {}) }),
@@ -103,11 +103,11 @@ describe('the pass', () => {
     );
   });
 
-  test('tells again what is asked when anything that it is told from has changed, of a Machine that has not', () => {
+  test('decides again what is asked when anything that it follows from has changed, of a Machine that has not', () => {
     const machines = [machine()];
     const nodes = [node('a', { labels: zone('h') })];
     const view = cell({ machines, nodes });
-    const said = (change: Partial<CellView>): string => {
+    const limitOf = (change: Partial<CellView>): string => {
       const { reservations, verdicts } = decidePass({ ...view, ...change }, { epoch: 1, reservations: [] }, ids());
       const places = reservations.flatMap(({ scopes }) => scopes.filter((scope) => /^(zone|condition)\//.test(scope)));
       return verdicts.get('uid-a')?.limit ?? (places.join(' ') || 'nowhere');
@@ -128,17 +128,17 @@ describe('the pass', () => {
       [{ nodeNamed: () => elsewhere }, 'zone/i'],
       [{ nodeNamed: () => bare }, 'nowhere'],
     ];
-    for (const [change, expected] of changes) expect([said({}), said(change), said({})]).toEqual(['zone/h', expected, 'zone/h']);
+    for (const [change, expected] of changes) expect([limitOf({}), limitOf(change), limitOf({})]).toEqual(['zone/h', expected, 'zone/h']);
     const other = [{ ...job(), spec: { ...job().spec, healedWhen: { condition: 'DiskFull', is: 'False' as const, forSeconds: 60 } } }];
-    expect([jobs, other].map((of) => said({ facts: { ...view.facts, jobsOf: () => of } }))).toEqual([
+    expect([jobs, other].map((of) => limitOf({ facts: { ...view.facts, jobsOf: () => of } }))).toEqual([
       'condition/KernelDeadlock zone/h',
       'condition/DiskFull zone/h',
     ]);
-    expect(said({ asking: () => [late] })).toBe('Machine/retry');
-    expect(said({ asking: () => [late], facts: { ...view.facts, nowMs: NOW + 900_001 } })).toBe('zone/h');
+    expect(limitOf({ asking: () => [late] })).toBe('Machine/retry');
+    expect(limitOf({ asking: () => [late], facts: { ...view.facts, nowMs: NOW + 900_001 } })).toBe('zone/h');
   });
 
-  test('D1: nothing is reserved for a machine whose Node bears the cordon of a reservation that nobody knows, before that is lifted', () => {
+  test('D1: nothing is reserved for a machine whose Node bears the cordon of an unknown reservation, before that is lifted', () => {
     const of = (object: ReturnType<typeof node>) =>
       decidePass(cell({ machines: [machine()], nodes: [object] }), { epoch: 1, reservations: [] }, ids());
     expect(of(cordoned('a', 'r1')).reservations).toEqual([]);
@@ -162,7 +162,7 @@ describe('the pass', () => {
     expect('write' in move && move.write === 'ledger' ? Object.keys(move.object.status ?? {}) : []).toEqual(['epoch', 'reservations']);
   });
 
-  test('D8: says no to everything, and takes nothing back, while its stores are stale', () => {
+  test('D8: refuses everything, and takes nothing back, while its stores are stale', () => {
     const view = cell({ machines: [machine()], stale: 'nodes are not listed yet' });
     const result = decidePass(view, { epoch: 1, reservations: [] }, ids());
     expect(result.verdicts.get('uid-a')).toMatchObject({ allowed: false, limit: 'Defender/inputs' });
@@ -196,11 +196,11 @@ describe('what is reserved and has no order', () => {
     expect(revoked(cell({ machines: [done, ordered], spec: one }))).toEqual([]);
   });
 
-  test('case 25: costs nobody else, once it is cancelled and only waits to be freed', () => {
+  test('case 25: costs no other machine, once it is cancelled and only waits to be freed', () => {
     const cancelled = machine({ name: 'b', spec: { operation: { ...operation({ id: 'r2' }), kind: 'Cancelled' } } });
     const nodes = [cordoned('a', 'r1'), cordoned('b', 'r2')];
     expect(revoked(cell({ machines: [machine(), cancelled], nodes, spec: one }))).toEqual([]);
-    // Unless its machine is ill by itself.
+    // Unless its machine is unhealthy by itself.
     expect(
       revoked(cell({ machines: [machine(), cancelled], nodes: [cordoned('a', 'r1'), node('b', { ready: false })], spec: one })),
     ).toEqual(['r1']);
@@ -214,15 +214,15 @@ describe('what is reserved and has no order', () => {
     const nodes = [cordoned('a', 'r1'), cordoned('b', 'r2')];
     const open = machine({ name: 'b', spec: { operation: operation({ id: 'r0' }) } });
     expect(revoked(cell({ machines: [machine(), open], nodes, spec: one }), succeeding)).toEqual(['r2', 'r1']);
-    const told = machine({ name: 'b', spec: { operation: operation({ id: 'r0' }) }, status: { operation: { id: 'r0', state: 'Done' } } });
-    expect(revoked(cell({ machines: [machine(), told], nodes, spec: one }), succeeding)).toEqual(['r2']);
+    const ended = machine({ name: 'b', spec: { operation: operation({ id: 'r0' }) }, status: { operation: { id: 'r0', state: 'Done' } } });
+    expect(revoked(cell({ machines: [machine(), ended], nodes, spec: one }), succeeding)).toEqual(['r2']);
   });
 
   test('D7: is taken back when its machine, which cost nothing, has come back', () => {
     const repairs = [reservation({ id: 'r1', kind: 'Repair', class: 'Repair', since: at(-20) }), ...reservations.slice(1)];
-    const ill = [node('a', { ready: false }), cordoned('b', 'r2')];
+    const failing = [node('a', { ready: false }), cordoned('b', 'r2')];
     const spec = { limits: [{ name: 'two', scope: 'Cluster' as const, maxUnavailable: 2 }] };
-    expect(revoked(cell({ machines: [...both, machine({ name: 'c' })], nodes: [...ill, node('c')], spec }), repairs)).toEqual([]);
+    expect(revoked(cell({ machines: [...both, machine({ name: 'c' })], nodes: [...failing, node('c')], spec }), repairs)).toEqual([]);
     const worse = [node('a'), cordoned('b', 'r2'), node('c', { ready: false })];
     expect(revoked(cell({ machines: [...both, machine({ name: 'c' })], nodes: worse, spec }), repairs)).toEqual(['r2']);
   });

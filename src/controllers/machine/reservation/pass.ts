@@ -1,7 +1,7 @@
 /**
- * The cell's reservation pass: every machine that asks, judged at once, granted in one write of the ledger. Pure but for `gather`, which looks
- * at the stores after the ledger was read: a reservation that the ledger lacks by then was released before, and its marks say whether these stores
- * know what it left behind (docs/protocols.md#d4).
+ * The cell's reservation pass: every machine that asks, judged at once, granted in one write of the ledger. Pure but for `gather`, which reads
+ * the stores after the ledger was read: a reservation that the ledger lacks by then was released before, and its marks show whether these stores
+ * have what it left behind (docs/protocols.md#d4).
  */
 import type { Node } from '../../../api/builtin.ts';
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
@@ -26,14 +26,14 @@ import { placed } from '../observe/counted.ts';
 import { refused } from '../facts.ts';
 import { isSucceeding } from '../repair/repair.ts';
 
-/** One look at the stores. */
+/** One observation of the stores. */
 export interface CellView {
   facts: Omit<AskFacts, 'agentAnswers'>;
   /** Every machine that may ask for something, and perhaps others. */
   asking(): readonly Stored<Machine>[];
   /** The machine of a reservation; undefined where there is none of its UID. */
   machineOf(reservation: LedgerReservation): Stored<Machine> | undefined;
-  /** Everybody, as limits see them now. */
+  /** All machines, as limits see them now. */
   availabilityIndex(): AvailabilityIndex;
   nodeNamed(name: string): Stored<Node> | undefined;
   agentAnswers(machine: Machine): boolean;
@@ -64,19 +64,19 @@ const labelsOf = (machine: Machine, node: Node | undefined): Record<string, stri
 
 type Asked = { request: Omit<Request, 'since'> } | { refused: Verdict } | undefined;
 
-/** What a machine asked for when it was last looked at, and all that this was told from. Objects of stores are never changed, only replaced. */
-const asked = new WeakMap<Machine, { told: readonly unknown[]; as: Asked }>();
+/** What a machine asked for when it was last observed, and all that this follows from. Objects of stores are never changed, only replaced. */
+const asked = new WeakMap<Machine, { from: readonly unknown[]; as: Asked }>();
 
 function askedBy(machine: Stored<Machine>, view: CellView): Asked {
   const node = view.nodeNamed(machine.metadata.name);
   const agentAnswers = view.agentAnswers(machine);
-  // With jobs, and where time decides, it is told again: that is few of the thousands that may wait for a rollout.
+  // With jobs, and where time decides, it is decided again: that is few of the thousands that may wait for a rollout.
   const isKept = view.facts.jobsOf(machine.metadata.uid).length === 0 && retryAt(machine) === undefined && !mayBackOff(machine);
-  const told = [node, agentAnswers, view.facts.epoch, view.facts.sets, view.facts.freezes];
+  const from = [node, agentAnswers, view.facts.epoch, view.facts.sets, view.facts.freezes];
   const known = isKept ? asked.get(machine) : undefined;
-  if (known?.told.every((each, at) => each === told[at]) === true) return known.as;
+  if (known?.from.every((each, at) => each === from[at]) === true) return known.as;
   const as = askedNow(machine, node, { ...view.facts, agentAnswers });
-  if (isKept) asked.set(machine, { told, as });
+  if (isKept) asked.set(machine, { from, as });
   return as;
 }
 
@@ -156,7 +156,7 @@ function subjectOf(reservation: LedgerReservation, machine: Stored<Machine>, nod
 
 const NONE: ReadonlyMap<string, Verdict> = new Map();
 
-/** Everything the stores and the ledger say, judged once. */
+/** Everything in the stores and the ledger, judged once. */
 export function decidePass(view: CellView, state: LedgerState, newID: () => string): PassResult {
   const { nowMs } = view.facts;
   const { requests, refused: verdicts } = requestsOf(view, state);
@@ -213,12 +213,12 @@ export function closedNow(
   return gatesOf(view.facts, view.facts.nowMs)(subjectOf(reservation, machine, node), undefined);
 }
 
-/** L; writes L. A release or a reservation that comes between makes it lose. `said` gets the result of every judgement. */
+/** L; writes L. A release or a reservation that comes between makes it lose. `onJudged` gets the result of every judgement. */
 export function reservationWrite(
   epoch: number,
   gather: () => CellView,
   newID: () => string,
-  said: (result: PassResult) => void = () => undefined,
+  onJudged: (result: PassResult) => void = () => undefined,
 ): GuardedWrite {
   return {
     name: 'reserve',
@@ -232,7 +232,7 @@ export function reservationWrite(
       requireEpoch(state, epoch);
       const view = gather();
       const result = decidePass(view, state, newID);
-      said(result);
+      onJudged(result);
       if (result.reservations.length === 0) return { stop: 'nothing is granted' };
       const { rated } = limitsOf(view.facts);
       return {

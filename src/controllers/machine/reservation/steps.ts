@@ -29,7 +29,7 @@ function freeCancelled(reservation: LedgerReservation, context: ActContext): Act
     machineUID: machine.metadata.uid ?? '',
     operationID: isCancelled(reservation, machine) ? reservation.id : '',
     fenced: claim.state !== 'Claimed' || isFencedFor(claim.node, reservation.id),
-    // An order says what to do. A cancellation (docs/protocols.md#d6) takes the place of one; an operator's release keeps what it said.
+    // An order names what to do. A cancellation (docs/protocols.md#d6) takes the place of one; an operator's release keeps what it named.
     unordered: machine.spec.operation?.components === undefined && machine.spec.operation?.action === undefined,
   }));
 }
@@ -163,7 +163,7 @@ function markOf(seen: Seen, reservation: LedgerReservation, context: FreeContext
   const { node } = seen;
   const machine = seen.machine?.metadata.uid === reservation.machineUID ? seen.machine : undefined;
   const key = context.machine;
-  // Without its Machine no Node counts for anything, whatever else has the name by then.
+  // Without its Machine no Node counts for anything, also where another has the name by then.
   if (machine === undefined) return { machine: { key, uid: reservation.machineUID }, node: undefined };
   const goneUID = machine.status?.nodeRef?.uid;
   return {

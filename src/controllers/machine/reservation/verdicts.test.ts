@@ -3,7 +3,7 @@ import { createVerdicts, isNews } from './verdicts.ts';
 
 const refused = { allowed: false, limit: 'p/all', used: 2, of: 2, holders: ['web/a', 'web/b'], wouldPassWhen: 'x' };
 
-test('D10: a verdict is told when it says something new, not for each operation of the cell', () => {
+test('D10: a verdict is reported when it contains something new, not for each operation of the cell', () => {
   expect(isNews(refused, undefined)).toBe(true);
   expect(isNews(undefined, refused)).toBe(true);
   expect(isNews({ ...refused }, refused)).toBe(false);

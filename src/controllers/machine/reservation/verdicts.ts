@@ -1,9 +1,9 @@
 import type { Verdict } from '../../../defender/request.ts';
 
 /**
- * Whether a verdict tells its reader something that the one before did not. Who holds the places, and how many are used, changes with
+ * Whether a verdict reports something that the one before did not. Who holds the places, and how many are used, changes with
  * each operation of the cell: written each time for each machine that waits, that would be more writes than the operations make. It is
- * told again when none of those named holds a place any more.
+ * reported again when none of those named holds a place any more.
  */
 export function isNews(verdict: Verdict | undefined, before: Verdict | undefined): boolean {
   if (verdict === undefined || before === undefined) return verdict !== before;
@@ -15,22 +15,22 @@ export function isNews(verdict: Verdict | undefined, before: Verdict | undefined
 
 export interface Verdicts {
   of(machineUID: string): Verdict | undefined;
-  /** Takes all verdicts of a pass; those of machines that are not among them are over. Returns the UIDs whose verdict is news. */
-  replace(said: ReadonlyMap<string, Verdict>): string[];
+  /** Takes all verdicts of a pass; those of machines that are not among them are over. Returns the UIDs whose verdict is new. */
+  replace(verdicts: ReadonlyMap<string, Verdict>): string[];
 }
 
 export function createVerdicts(): Verdicts {
   const known = new Map<string, Verdict>();
   return {
     of: (uid) => known.get(uid),
-    replace(said) {
-      const news = [...new Set([...said.keys(), ...known.keys()])].filter((uid) => isNews(said.get(uid), known.get(uid)));
-      for (const uid of news) {
-        const verdict = said.get(uid);
+    replace(verdicts) {
+      const changed = [...new Set([...verdicts.keys(), ...known.keys()])].filter((uid) => isNews(verdicts.get(uid), known.get(uid)));
+      for (const uid of changed) {
+        const verdict = verdicts.get(uid);
         if (verdict === undefined) known.delete(uid);
         else known.set(uid, verdict);
       }
-      return news;
+      return changed;
     },
   };
 }

@@ -4,8 +4,9 @@ import type { MachineView } from '../view.ts';
 import { statusOf } from './report.ts';
 import { at, cordoned, machine, node, operation, reservation, view, waiting } from '../testing/objects.ts';
 
-const told = (change: Partial<MachineView> = {}, refusals: string[] = []) => statusOf({ view: view(change), verdict: undefined, refusals });
-const condition = (status: ReturnType<typeof told>, type: string): string | undefined => {
+const reported = (change: Partial<MachineView> = {}, refusals: string[] = []) =>
+  statusOf({ view: view(change), verdict: undefined, refusals });
+const condition = (status: ReturnType<typeof reported>, type: string): string | undefined => {
   const found = status.conditions?.find((each) => each.type === type);
   return found === undefined ? undefined : `${found.status} ${found.reason}`;
 };
@@ -39,7 +40,7 @@ describe('phase sums up the conditions', () => {
     ['NodeLost', { instance: { state: 'Absent' } }, 'Gone'],
     ['Deleting', { machine: machine({ metadata: { deletionTimestamp: at(0) } }), instance: { state: 'Absent' } }, 'Gone'],
   ])('%s', (phase, change, infrastructure) => {
-    const status = told(change);
+    const status = reported(change);
     expect(status.phase).toBe(phase);
     expect(condition(status, 'InfrastructureReady')).toMatch(infrastructure);
     expect(condition(status, 'Ready')?.startsWith('True')).toBe(phase === 'Running' && change.kubeletAnswers !== false);
@@ -54,51 +55,51 @@ describe('NodeReady', () => {
     [{ claim: { state: 'None' } }, 'False NoNode'],
     [{ claim: { state: 'Foreign', message: 'x' } }, 'False ForeignNode'],
   ])('%#', (change, expected) => {
-    expect(condition(told(change), 'NodeReady')).toBe(expected);
+    expect(condition(reported(change), 'NodeReady')).toBe(expected);
   });
-  test('and nothing is Ready under a silent agent (invariant 7)', () => {
-    expect(condition(told({ facts: { ...view().facts, agentAnswers: false } }), 'Ready')).toBe('Unknown AgentSilent');
+  test('and nothing is Ready under a stale agent (invariant 7)', () => {
+    expect(condition(reported({ facts: { ...view().facts, agentAnswers: false } }), 'Ready')).toBe('Unknown AgentSilent');
   });
 });
 
-describe('Drained is said while pods are taken away', () => {
+describe('Drained is reported while pods are taken away', () => {
   const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: false };
   test('and whose no it is when one may not go', () => {
-    expect(condition(told(), 'Drained')).toBeUndefined();
-    expect(condition(told({ pods: [pod] }), 'Drained')).toBe('False Draining');
-    expect(condition(told({ pods: [] }), 'Drained')).toBe('True Drained');
-    const refused = told({ pods: [pod] }, ['web/p: needs 1 healthy pods']).conditions?.find(({ type }) => type === 'Drained');
+    expect(condition(reported(), 'Drained')).toBeUndefined();
+    expect(condition(reported({ pods: [pod] }), 'Drained')).toBe('False Draining');
+    expect(condition(reported({ pods: [] }), 'Drained')).toBe('True Drained');
+    const refused = reported({ pods: [pod] }, ['web/p: needs 1 healthy pods']).conditions?.find(({ type }) => type === 'Drained');
     expect([refused?.reason, refused?.message]).toEqual(['EvictionRefused', '1 pod is still on the node; web/p: needs 1 healthy pods']);
   });
 });
 
 describe('lastDisruption', () => {
   test("is the reservation's, once the node is cordoned for it or has its order, and stays when the reservation goes", () => {
-    expect(told({ reservation: reservation() }).lastDisruption).toBeUndefined();
-    expect(told({ reservation: reservation(), claim: { state: 'Claimed', node: cordoned('a', 'r1') } }).lastDisruption).toBe(
+    expect(reported({ reservation: reservation() }).lastDisruption).toBeUndefined();
+    expect(reported({ reservation: reservation(), claim: { state: 'Claimed', node: cordoned('a', 'r1') } }).lastDisruption).toBe(
       reservation().since,
     );
-    expect(told({ reservation: reservation(), machine: machine({ spec: { operation: operation() } }) }).lastDisruption).toBe(
+    expect(reported({ reservation: reservation(), machine: machine({ spec: { operation: operation() } }) }).lastDisruption).toBe(
       reservation().since,
     );
     expect(
-      told({ reservation: reservation(), machine: machine({ spec: { operation: operation({ kind: 'Cancelled' }) } }) }).lastDisruption,
+      reported({ reservation: reservation(), machine: machine({ spec: { operation: operation({ kind: 'Cancelled' }) } }) }).lastDisruption,
     ).toBeUndefined();
-    expect(told({ machine: machine({ status: { lastDisruption: at(-99) } }) }).lastDisruption).toBe(at(-99));
+    expect(reported({ machine: machine({ status: { lastDisruption: at(-99) } }) }).lastDisruption).toBe(at(-99));
   });
 });
 
 describe('underWay', () => {
   test('is the operation that has a reservation, and not the order that stays on the Machine when it is over', () => {
     const machineWithOrder = machine({ spec: { operation: operation() } });
-    expect(told({ machine: machineWithOrder, reservation: reservation({ kind: 'Repair' }) }).underWay).toBe('Repair');
-    expect(told({ machine: machineWithOrder })).not.toHaveProperty('underWay');
+    expect(reported({ machine: machineWithOrder, reservation: reservation({ kind: 'Repair' }) }).underWay).toBe('Repair');
+    expect(reported({ machine: machineWithOrder })).not.toHaveProperty('underWay');
   });
 });
 
 describe('firstReadyAt', () => {
   const neverReady = (claim: MachineView['claim'], phase: 'Installing' | 'Degraded' | 'Running' = 'Installing') =>
-    told({ claim, machine: machine({ status: { phase } }) });
+    reported({ claim, machine: machine({ status: { phase } }) });
   const unready: MachineView['claim'] = { state: 'Claimed', node: node('a', { ready: false }) };
   const ready: MachineView['claim'] = { state: 'Claimed', node: node('a') };
 
@@ -106,7 +107,7 @@ describe('firstReadyAt', () => {
     expect(neverReady({ state: 'None' }).firstReadyAt).toBeUndefined();
     expect(neverReady(unready).firstReadyAt).toBeUndefined();
     expect(
-      told({ claim: ready, kubeletAnswers: false, machine: machine({ status: { phase: 'Installing' } }) }).firstReadyAt,
+      reported({ claim: ready, kubeletAnswers: false, machine: machine({ status: { phase: 'Installing' } }) }).firstReadyAt,
     ).toBeUndefined();
     expect(neverReady(ready).firstReadyAt).toBe(at(0));
   });
@@ -114,7 +115,7 @@ describe('firstReadyAt', () => {
   test('never changes and never goes', () => {
     const before = machine({ status: { firstReadyAt: at(-99) } });
     for (const claim of [ready, unready, { state: 'None' }, { state: 'Lost', message: 'x' }] satisfies MachineView['claim'][])
-      expect(told({ claim, machine: before, nowMs: view().nowMs + 5000 }).firstReadyAt).toBe(at(-99));
+      expect(reported({ claim, machine: before, nowMs: view().nowMs + 5000 }).firstReadyAt).toBe(at(-99));
   });
 
   test('a machine that ran before this was recorded is not new', () => {
@@ -127,15 +128,17 @@ describe('firstReadyAt', () => {
   });
 });
 
-test('a second look at the same state says the same', () => {
-  const first = told();
-  const again = told({ nowMs: view().nowMs + 60_000, machine: machine({ status: first }) });
+test('a second report of the same state is the same', () => {
+  const first = reported();
+  const again = reported({ nowMs: view().nowMs + 60_000, machine: machine({ status: first }) });
   expect(again).toEqual(first);
 });
 
 test('conditions of others are not taken over', () => {
   const agent = { type: 'AgentReady', status: 'True' as const, reason: 'x', message: '', lastTransitionTime: at(0) };
-  expect(told({ machine: machine({ status: { conditions: [agent] } }) }).conditions?.map(({ type }) => type)).not.toContain('AgentReady');
+  expect(reported({ machine: machine({ status: { conditions: [agent] } }) }).conditions?.map(({ type }) => type)).not.toContain(
+    'AgentReady',
+  );
 });
 
 test.each<[string, Partial<MachineView>, string]>([
@@ -149,36 +152,36 @@ test.each<[string, Partial<MachineView>, string]>([
   ['Ready', {}, 'True Ready'],
   ['Degraded', {}, 'False NotDegraded'],
 ])('condition %s of %j is %j', (type, change, expected) => {
-  expect(condition(told(change), type)).toBe(expected);
+  expect(condition(reported(change), type)).toBe(expected);
 });
 
-test('a drain says why it takes its time: budgets that never end come before refusals', () => {
+test('a drain reports why it takes its time: budgets that never end come before refusals', () => {
   const pods = [{ namespace: 'web', name: 'p', uid: 'p', terminating: false }];
-  const said = (refusals: string[], unending: string[]) =>
+  const drained = (refusals: string[], unending: string[]) =>
     statusOf({ view: view({ pods }), verdict: undefined, refusals, unending }).conditions?.find(({ type }) => type === 'Drained');
-  expect(said([], [])).toMatchObject({ status: 'False', reason: 'Draining' });
-  expect(said(['web/p: no'], [])).toMatchObject({ reason: 'EvictionRefused', message: expect.stringContaining('web/p: no') });
-  expect(said(['web/p: no'], ['PodDisruptionBudget x never'])).toMatchObject({
+  expect(drained([], [])).toMatchObject({ status: 'False', reason: 'Draining' });
+  expect(drained(['web/p: no'], [])).toMatchObject({ reason: 'EvictionRefused', message: expect.stringContaining('web/p: no') });
+  expect(drained(['web/p: no'], ['PodDisruptionBudget x never'])).toMatchObject({
     reason: 'BudgetNeverAllows',
     message: expect.stringMatching(/^(?!.*web\/p: no).*PodDisruptionBudget x never$/),
   });
-  expect(said(['1st', '2nd', '3rd', '4th'], [])?.message).not.toContain('4th');
+  expect(drained(['1st', '2nd', '3rd', '4th'], [])?.message).not.toContain('4th');
 });
 
-test('C11: what the Node has not is said, as long as it has it not, the worst first', () => {
-  const said = (...notOnNode: MachineView['notOnNode'][number][]) =>
-    told({ notOnNode }).conditions?.find(({ type }) => type === 'NodeSynced');
-  expect(said()).toBeUndefined();
+test('C11: what the Node has not is reported, as long as it has it not, the worst first', () => {
+  const nodeSynced = (...notOnNode: MachineView['notOnNode'][number][]) =>
+    reported({ notOnNode }).conditions?.find(({ type }) => type === 'NodeSynced');
+  expect(nodeSynced()).toBeUndefined();
   const foreign = { reason: 'SetByAnother', message: 'label a=b (the Node has "c")' } as const;
-  expect(said(foreign)).toMatchObject({ status: 'False', reason: 'SetByAnother', message: expect.stringContaining(foreign.message) });
-  expect(said(foreign, { reason: 'NodeRefused', message: 'a is invalid' })).toMatchObject({
+  expect(nodeSynced(foreign)).toMatchObject({ status: 'False', reason: 'SetByAnother', message: expect.stringContaining(foreign.message) });
+  expect(nodeSynced(foreign, { reason: 'NodeRefused', message: 'a is invalid' })).toMatchObject({
     reason: 'NodeRefused',
-    message: 'the API server refuses the Node: a is invalid; set otherwise by somebody else, and left so: label a=b (the Node has "c")',
+    message: 'the API server refuses the Node: a is invalid; set otherwise by another client, and left so: label a=b (the Node has "c")',
   });
-  expect(said(...Array.from({ length: 9 }, () => foreign))?.message).toMatch(/ and 4 more$/);
+  expect(nodeSynced(...Array.from({ length: 9 }, () => foreign))?.message).toMatch(/ and 4 more$/);
   // What a webhook answers may be anything.
   for (const odd of ['', 'x']) {
-    const { message } = said({ reason: 'NodeRefused', message: `${odd}no\n${'🙂'.repeat(999)}` }) ?? { message: '' };
+    const { message } = nodeSynced({ reason: 'NodeRefused', message: `${odd}no\n${'🙂'.repeat(999)}` }) ?? { message: '' };
     expect([message.isWellFormed(), message.includes('\n'), message.length <= 1024]).toEqual([true, false, true]);
   }
 });
@@ -188,8 +191,8 @@ test('addresses are those of the instance, and stay while nothing better is know
   const known = machine({ status: { addresses: old } });
   const now = [{ type: 'InternalIP', address: '10.0.0.2' }];
   const instance = (addresses: typeof now) => ({ state: 'Present' as const, instance: { ...present(), addresses } });
-  expect(told({ machine: known, instance: instance(now) }).addresses).toEqual(now);
-  expect(told({ machine: known, instance: instance([]) }).addresses).toEqual(old);
-  expect(told({ machine: known, instance: { state: 'Absent' } }).addresses).toEqual(old);
-  expect(told()).not.toHaveProperty('addresses');
+  expect(reported({ machine: known, instance: instance(now) }).addresses).toEqual(now);
+  expect(reported({ machine: known, instance: instance([]) }).addresses).toEqual(old);
+  expect(reported({ machine: known, instance: { state: 'Absent' } }).addresses).toEqual(old);
+  expect(reported()).not.toHaveProperty('addresses');
 });

@@ -21,7 +21,7 @@ type Ours = (typeof OURS)[number];
 
 export interface ReportInput {
   view: MachineView;
-  /** Defender's last word, while the machine asks. */
+  /** Defender's last verdict, while the machine asks. */
   verdict: Verdict | undefined;
   /** Evictions that were refused in this run, each with whose no it was. */
   refusals: readonly string[];
@@ -101,7 +101,7 @@ export function statusOf({ view, verdict, refusals, unending = [], budgets = [] 
 }
 
 /**
- * Recorded once. A machine that ran before this was recorded may not be Ready at this moment, and is not new for that: its phase says that its
+ * Recorded once. A machine that ran before this was recorded may not be Ready at this moment, and is not new for that: its phase shows that its
  * Node was Ready.
  */
 function firstReady({ machine, nowMs }: MachineView, { ready }: Findings): string | undefined {
@@ -141,7 +141,7 @@ function nodeReady({ claim, kubeletAnswers }: MachineView, { ready }: Findings):
   if (claim.state === 'Foreign') return condition('NodeReady', 'False', 'ForeignNode', claim.message);
   if (ready) return condition('NodeReady', 'True', 'NodeReady');
   return kubeletAnswers
-    ? condition('NodeReady', 'False', 'NodeNotReady', 'the Node does not say Ready=True')
+    ? condition('NodeReady', 'False', 'NodeNotReady', 'the condition Ready of the Node is not True')
     : condition('NodeReady', 'Unknown', 'KubeletSilent', "the kubelet's Lease is not renewed");
 }
 
@@ -185,7 +185,7 @@ const MAX_NAMED = 5;
 const NOT_ON_NODE = ['NodeRefused', 'SetByAnother', 'TaintWithheld'] as const satisfies readonly NotOnNode['reason'][];
 const NOT_ON_NODE_WORDS: Record<NotOnNode['reason'], string> = {
   NodeRefused: 'the API server refuses the Node',
-  SetByAnother: 'set otherwise by somebody else, and left so',
+  SetByAnother: 'set otherwise by another client, and left so',
   TaintWithheld: 'would take pods off the node, so it is put there only when the node is drained for an operation',
 };
 
@@ -199,7 +199,7 @@ function summary({ machine, instance, facts }: MachineView, { ready, degraded: r
   return ready ? condition('Ready', 'True', 'Ready') : condition('Ready', 'False', 'NodeNotReady', 'its Node is not ready');
 }
 
-/** A summary of the conditions for people; nothing decides by it. A node that once ran is Running until something is said of it. */
+/** A summary of the conditions for people; nothing decides by it. A node that once ran is Running until something else is found. */
 function phaseOf(
   { machine, claim, instance }: MachineView,
   { ready, degraded: reasons, lost }: Findings,
@@ -217,7 +217,7 @@ function phaseOf(
 export async function report(client: Client, input: ReportInput, signal: AbortSignal): Promise<boolean> {
   const { machine } = input.view;
   const { namespace, name, uid } = machine.metadata;
-  // The UID makes an apply for a machine that is gone fail, rather than tell its successor what is not true of it.
+  // The UID makes an apply for a machine that is gone fail, rather than report on its successor what is not true of it.
   const metadata = { name, ...(namespace === undefined ? {} : { namespace }), uid };
   const desired = { apiVersion: API_VERSION, kind: 'Machine', metadata, status: statusOf(input) };
   const options = { fieldManager: MANAGERS.machine, subresource: 'status', force: true, stored: machine, signal };

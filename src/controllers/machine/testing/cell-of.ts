@@ -12,7 +12,7 @@ export interface CellParts extends Omit<CellView, 'asking' | 'machineOf' | 'avai
   kubeletAnswers: (node: string) => boolean;
 }
 
-/** What a pass sees of it: everybody is counted again, and looked at. */
+/** What a pass sees of it: all machines are counted again, and may ask. */
 export const cellOf = ({ machines, kubeletAnswers, ...rest }: CellParts): CellView => ({
   ...rest,
   asking: () => machines,

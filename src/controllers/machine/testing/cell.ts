@@ -48,8 +48,8 @@ export interface TestCell {
   editNode(name: string, change: (node: Stored<Node>) => void): Promise<void>;
   /** Boots the machine's instance: it registers a Node, and kubelet and agent have just renewed their Leases. */
   boot(name: string): Promise<void>;
-  /** Nothing is heard any more of kubelet and agent, or one of them: their Leases are gone. */
-  silence(name: string, ...who: ('kubelet' | 'agent')[]): Promise<void>;
+  /** Kubelet and agent, or one of them, become stale: their Leases are gone. */
+  dropLeases(name: string, ...who: ('kubelet' | 'agent')[]): Promise<void>;
   beat(name: string): Promise<void>;
   addJob(parts: JobParts): Promise<Stored<RemedyOperationJob>>;
   /** The job controller's part: notes the reservation that the job was given, so that it may be ordered. Returns the reservation's ID. */
@@ -181,7 +181,7 @@ export async function openCell(): Promise<TestCell> {
         'status',
       );
     },
-    async silence(name, ...who) {
+    async dropLeases(name, ...who) {
       if (who.includes('kubelet')) await client.delete(Leases, { namespace: 'kube-node-lease', name });
       if (who.includes('agent')) await client.delete(Leases, { namespace: POOL, name: agentLeaseName(name) });
     },

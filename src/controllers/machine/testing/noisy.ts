@@ -5,7 +5,7 @@ import type { ObjectKey } from '../../../api/resource.ts';
 import type { KubeObject } from '../../../api/wire.ts';
 import type { Client } from '../../../kube/client.ts';
 
-/** Before each write of a Node its kubelet writes it, and before each write of a Machine its agent does: for ever, by what their rights allow. `reports`: also what it runs, where nobody else plays it. */
+/** Before each write of a Node its kubelet writes it, and before each write of a Machine its agent does: for ever, by what their rights allow. `reports`: also what it runs, where the test does not play it. */
 export function noisy(
   client: Client,
   { reports = true }: { reports?: boolean } = {},

@@ -178,7 +178,7 @@ export const granted = (parts: JobParts = {}): RemedyOperationJob =>
 export const repairReservation = (change: Partial<LedgerReservation> = {}): LedgerReservation =>
   reservation({ kind: 'Repair', class: 'Repair', requesterUID: 'uid-j1', requester: 'RemedyOperationJob/web/j1', ...change });
 
-/** A machine in good order but for what its jobs say. */
+/** A machine in good order but for what its jobs are for. */
 export const idle = (parts: MachineParts = {}): Stored<Machine> => machine({ entries: [], components: [], ...parts });
 
 export function repairOperation(change: Partial<Operation> = {}): Operation {

@@ -1,6 +1,6 @@
 /**
- * What must never be in a world of repairs, told without the code under test: by what the API holds and by what whoever acted had seen of it. What
- * no leader could have seen is nobody's fault.
+ * What must never be in a world of repairs, judged without the code under test: by what the API holds and by what the leader that acted had seen of it.
+ * What no leader could have seen is no violation.
  */
 import type { Node } from '../../../api/builtin.ts';
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
@@ -25,14 +25,14 @@ function reportOf({ spec, status }: Machine): { outcome?: string | undefined } |
 }
 
 /**
- * Whether one reservation may take the place of another (docs/protocols.md#c9): a silent agent has the order of this reservation, or of what this reservation took over and nothing
- * came of, and has not said how it ended. What may go on there is named by the next reservation as well.
+ * Whether one reservation may take the place of another (docs/protocols.md#c9): a stale agent has the order of this reservation, or of what this reservation took over and nothing
+ * came of, and has not reported how it ended. What may go on there is named by the next reservation as well.
  */
-function isHeldUp(reservation: LedgerReservation, next: LedgerReservation, machine: Machine, silent: boolean, nowMs: number): boolean {
+function isHeldUp(reservation: LedgerReservation, next: LedgerReservation, machine: Machine, agentStale: boolean, nowMs: number): boolean {
   const { operation } = machine.spec;
   if (operation === undefined || operation.kind === 'Cancelled' || reportOf(machine) !== undefined) return false;
   const isAgents = [reservation.id, reservation.succeeds].includes(operation.id);
-  return silent && nowMs > Date.parse(reservation.notAfter) && isAgents && next.kind === 'Repair' && next.succeeds === operation.id;
+  return agentStale && nowMs > Date.parse(reservation.notAfter) && isAgents && next.kind === 'Repair' && next.succeeds === operation.id;
 }
 
 /** As the machines of the world have it. */
@@ -56,7 +56,7 @@ export interface RepairJudge {
 }
 
 export function judgeRepairs(sites: readonly Site[]): RepairJudge {
-  const mistakes: string[] = [];
+  const violations: string[] = [];
   const orders = new Map<string, number>();
   const begun = new Map<string, number>();
   const cycled = new Set<string>();
@@ -65,7 +65,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
   const forgotten = new Set<string>();
   const allowances = new Map<number, number>();
   const releases: ((stores: Objects) => boolean)[] = [];
-  const wrong = (mistake: string): void => void mistakes.push(mistake);
+  const wrong = (violation: string): void => void violations.push(violation);
 
   /** Who a leader had to count: reserved, or not there as far as its stores showed. */
   function countedBy(
@@ -137,8 +137,8 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
           wrong(`D5: the reservation ${reservation.id} of ${reservation.machine} goes before its end`);
         if (next === undefined && ownerOf(after.nodes[index]) === reservation.id)
           wrong(`C4: the reservation ${reservation.id} goes, its cordon of ${reservation.machine} stays`);
-        if (next !== undefined && !isHeldUp(reservation, next, machine, decided.silent[index] === true, decided.nowMs))
-          wrong(`C9: the reservation ${reservation.id} is taken over, which nobody's silence holds up`);
+        if (next !== undefined && !isHeldUp(reservation, next, machine, decided.agentStale[index] === true, decided.nowMs))
+          wrong(`C9: the reservation ${reservation.id} is taken over, which no stale agent holds up`);
         if (next !== undefined && decided.stores.rules.frozen)
           wrong(`D11: the reservation ${reservation.id} is taken over while repairs are frozen`);
       }
@@ -163,7 +163,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       const mustDrain =
         now.action === 'Reboot' && decided.hung[index] !== true && decided.nowMs < Date.parse(reservation?.since ?? '') + DRAIN_MS;
       if (mustDrain && (decided.pods[index] ?? 0) > 0) wrong(`C3: ${name} is ordered ${now.action} with pods on it`);
-      const of = reservation?.requesterUID ?? `nobody, by order ${now.id}`;
+      const of = reservation?.requesterUID ?? `none, by order ${now.id}`;
       orders.set(of, (orders.get(of) ?? 0) + 1);
       if (reservation === undefined) wrong(`invariant 2: ${name} is ordered ${now.id} without a reservation`);
       const job = truth.jobs.find((each) => each.metadata.uid === reservation?.requesterUID);
@@ -206,7 +206,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       if (due && report !== undefined && order?.kind === 'Repair' && (drained || report.outcome !== 'Succeeded'))
         wrong(`C4: ${name} was drained or not repaired, is not healed, and loses its cordon`);
       const wasDegraded = ownerOf(before) === 'Degraded' || before.metadata.annotations?.[ANNOTATIONS.cordonDegraded] === 'true';
-      if (due && wasDegraded) wrong(`C4: ${name} is not healed, and loses the cordon that says so`);
+      if (due && wasDegraded) wrong(`C4: ${name} is not healed, and loses the cordon that shows it`);
       const live = truth.machines[index];
       if (reservation === undefined || live === undefined || ownerOf(before) !== reservation.id) return;
       const { operation } = live.spec;
@@ -254,7 +254,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       const twice = [...orders].filter(([, times]) => times > 1).map(([uid]) => `invariant 5: job ${uid} was ordered twice`);
       const again = [...begun].filter(([, times]) => times > 1).map(([id]) => `invariant 5: operation ${id} was begun twice`);
       return [
-        ...mistakes,
+        ...violations,
         ...(all.length > allowed ? [`invariant 2: ${names} are disrupted or reserved, the limit is ${allowed}`] : []),
         ...twice,
         ...again,

@@ -32,8 +32,8 @@ export const STORES = ['machines', 'nodes', 'ledger', 'jobs', 'rules'] as const;
 
 /** What is no object: how a node is, and what its provider knows. */
 export interface Site {
-  /** The agent is not heard. */
-  silent: boolean;
+  /** The agent does not renew its Lease. */
+  agentStale: boolean;
   /** Nor is the kubelet, and nothing on the node ends a pod. */
   hung: boolean;
   power: 'Running' | 'Stopped';
@@ -47,7 +47,7 @@ export interface Decided {
   nowMs: number;
   stores: Objects;
   hung: readonly boolean[];
-  silent: readonly boolean[];
+  agentStale: readonly boolean[];
   /** How many pods there were to drain. */
   pods: readonly number[];
   /** Its stores lacked what a release of its own was based on: nothing is granted by them, and nothing taken back. */
@@ -70,7 +70,7 @@ export interface Leader {
   stores: Objects;
   flight: Flight | undefined;
   marks: (() => boolean)[];
-  /** Its next write takes effect, and it does not hear of that. */
+  /** Its next write takes effect, and it gets no answer. */
   losesReply: 'dies' | 'lives' | undefined;
 }
 
@@ -92,7 +92,7 @@ function factsOf({ stores }: Leader, index: number, { nowMs, sites }: Surroundin
     jobsOf: (uid) => stores.jobs.filter((each) => each.spec.machine.uid === uid && !isFinished(each)),
     policies: [{ metadata: { name: 'cell' }, spec: { limits: [{ name: 'all', scope: 'Cluster', maxUnavailable: stores.rules.limit }] } }],
     canPowerCycle: () => true,
-    agentAnswers: sites[index]?.silent !== true,
+    agentAnswers: sites[index]?.agentStale !== true,
   };
 }
 
@@ -104,7 +104,7 @@ function cellView(leader: Leader, around: Surroundings): CellView {
     machines: stores.machines,
     nodeNamed: (name) => stores.nodes[NAMES.indexOf(name)],
     kubeletAnswers: (name) => siteOf(name)?.hung !== true,
-    agentAnswers: ({ metadata }) => siteOf(metadata.name)?.silent !== true,
+    agentAnswers: ({ metadata }) => siteOf(metadata.name)?.agentStale !== true,
     askingSince: () => 0,
     stale: isStale(leader) ? 'a release is not seen' : undefined,
   });
@@ -172,9 +172,9 @@ function actFor(leader: Leader, pick: number, around: Surroundings): Pick<Flight
 export function begin(leader: Leader, pick: number, known: boolean, around: Surroundings): void {
   const found = actFor(leader, pick, around);
   const hung = around.sites.map((site) => site.hung);
-  const silent = around.sites.map((site) => site.silent);
+  const agentStale = around.sites.map((site) => site.agentStale);
   const pods = around.sites.map((site) => site.pods.length);
-  const decided = { nowMs: around.nowMs, stores: leader.stores, hung, silent, pods, stale: isStale(leader) };
+  const decided = { nowMs: around.nowMs, stores: leader.stores, hung, agentStale, pods, stale: isStale(leader) };
   if (found !== undefined) leader.flight = { ...found, decided, seen: {}, reads: 0, known };
 }
 

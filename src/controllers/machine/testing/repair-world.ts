@@ -17,7 +17,7 @@ import { judgeRepairs } from './repair-judge.ts';
 import { begin, down, NAMES, readNext, STORES, type Flight, type Leader, type Objects, type Site } from './repair-leader.ts';
 
 export type Happening =
-  /** The leader that is awake takes its next calls, or begins something: `pick` says what. */
+  /** The leader that is awake takes its next calls, or begins something: `pick` chooses what. */
   | { do: 'lead'; pick: number; calls: number; /** Its stores have caught up before it begins. */ current: boolean; known: boolean }
   /** The other one wakes, and this one sleeps in the middle of what it does. */
   | { do: 'wake-other' }
@@ -28,14 +28,14 @@ export type Happening =
   /** One of its stores catches up; beyond the last of them: all. */
   | { do: 'sync'; leader: number; store: number }
   | { do: 'begin-term' | 'crash'; leader: number }
-  /** Somebody deletes the ledger. The next term makes it: the other leader's, while this one is in the middle of something, or its own. */
+  /** A person deletes the ledger. The next term makes it: the other leader's, while this one is in the middle of something, or its own. */
   | { do: 'forget'; by: 'other' | 'own' }
-  /** Its next write takes effect, and it does not hear of that: it dies, or tries again. */
+  /** Its next write takes effect, and it gets no answer: it dies, or tries again. */
   | { do: 'lose-reply'; leader: number; dies: boolean }
   | { do: 'agent' | 'job' | 'cancel'; machine: number }
   /** Orders expire, and jobs run out of time. */
   | { do: 'late' }
-  | { do: 'silence' | 'hang' | 'due' | 'human'; machine: number; on: boolean }
+  | { do: 'stopAgent' | 'hang' | 'due' | 'human'; machine: number; on: boolean }
   | { do: 'ready'; machine: number; on: boolean }
   | { do: 'limit'; to: number }
   | { do: 'freeze'; on: boolean }
@@ -58,15 +58,15 @@ const stored = (job: RemedyOperationJob): Stored<RemedyOperationJob> => ({
   ...job,
   metadata: { ...job.metadata, uid: job.metadata.uid ?? '', resourceVersion: '1', creationTimestamp: at(0) },
 });
-const CAME_UP = { silent: false, hung: false, power: 'Running' } as const;
+const CAME_UP = { agentStale: false, hung: false, power: 'Running' } as const;
 
 export interface RepairWorld {
   happen(happening: Happening): void;
-  /** Everybody answers, one leader leads and sees all, and nothing new comes; at last what ousted leaders were in the middle of lands. */
+  /** All agents, kubelets and the provider answer, one leader leads and sees all, and nothing new comes; at last what ousted leaders were in the middle of lands. */
   heal(): void;
   broken(): string[];
   unfinished(): string[];
-  /** What happened, for telling whether a run meant anything. */
+  /** What happened, which shows whether a run meant anything. */
   readonly seen: Record<
     'orders' | 'cancellations' | 'cycles' | 'takeovers' | 'cuts' | 'forced' | 'degraded' | 'side by side' | 'forgotten',
     number
@@ -159,7 +159,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
         if (site.power === 'Stopped') return;
         did();
         seen.cuts++;
-        return change(index, { power: 'Stopped', silent: true, hung: true });
+        return change(index, { power: 'Stopped', agentStale: true, hung: true });
       case 'PowerCycle':
         did();
         seen.cycles++;
@@ -231,7 +231,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
   function agentStep(index: number): void {
     const agent = agents[index];
     const order = truth.machines[index]?.spec.operation;
-    if (agent === undefined || siteOf(index).silent || order === undefined) return;
+    if (agent === undefined || siteOf(index).agentStale || order === undefined) return;
     const report = (operation: OperationStatus): void => editStatus(index, { operation });
     if (agent.acting !== undefined) {
       if (order.id === agent.acting) {
@@ -277,7 +277,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
   }
 
   function human(index: number, on: boolean): void {
-    // A cordon over ours writes nothing, and one that comes right after somebody lifted ours looks like ours: neither can be told.
+    // A cordon over ours writes nothing, and one that comes right after ours was lifted looks like ours: neither can be distinguished.
     if (on && truth.nodes[index]?.metadata.annotations?.[ANNOTATIONS.cordonOwner] !== undefined) return;
     held[index] = on;
     editNode(index, (found) => {
@@ -376,11 +376,11 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
         if (machine !== undefined) for (const of of openJobs(each.machine)) jobStep(of, machine);
         return;
       }
-      case 'silence':
+      case 'stopAgent':
         // What has no power, or hangs, does not answer.
-        return change(each.machine, { silent: each.on || siteOf(each.machine).hung });
+        return change(each.machine, { agentStale: each.on || siteOf(each.machine).hung });
       case 'hang':
-        if (siteOf(each.machine).power === 'Running') change(each.machine, { hung: each.on, silent: each.on });
+        if (siteOf(each.machine).power === 'Running') change(each.machine, { hung: each.on, agentStale: each.on });
         return;
       case 'ready':
         return editNode(each.machine, (found) => ({
@@ -430,7 +430,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
     happen({ do: 'begin-term', leader: 0 });
     for (const machine of NAMES.keys()) {
       if (siteOf(machine).power === 'Stopped') change(machine, { power: 'Running' });
-      for (const well of ['hang', 'silence', 'due', 'human'] as const) happen({ do: well, machine, on: false });
+      for (const well of ['hang', 'stopAgent', 'due', 'human'] as const) happen({ do: well, machine, on: false });
       happen({ do: 'ready', machine, on: true });
     }
     for (let round = 0; round < 600 && unfinished().length > 0; round++) {
