@@ -1,6 +1,6 @@
 /**
- * What to do for one machine next, and why: pure. Each step of an operation is found from the state of Machine, Node and ledger alone, so that any
- * of them can be repeated by the next leader (docs/protocols.md#c3). What a step needs to be safe it reads again itself (`steps.ts` of each folder).
+ * What to do for one machine next, and why: pure. Each step of an operation follows from the state of Machine, Node and ledger alone, so that the next
+ * leader can repeat any of them (docs/protocols.md#c3). A step reads again itself what makes it safe (`steps.ts` of each folder).
  */
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
@@ -57,7 +57,7 @@ export function isDraining(view: MachineView): boolean {
   );
 }
 
-/** Whether a step follows from what the provider reports of the instance, so that nothing older than this moment will do. */
+/** Whether the next step depends on what the provider reports of the instance, so that its answer must be of this moment. */
 export function isOnItsProvider({ machine, reservation }: Pick<MachineView, 'machine' | 'reservation'>): boolean {
   const { operation } = machine.spec;
   return (
@@ -154,7 +154,7 @@ function ordered(view: MachineView, reservation: LedgerReservation): Decision {
       },
     };
   }
-  // Until its recovery is proven a node under repair is neither given back nor counted as one that is there.
+  // A node under repair is neither given back nor counted as available before its recovery is proven.
   if (reservation.kind === 'Repair' && jobOfReservation(reservation, view.facts) !== undefined) {
     if (isCordonLost(view, reservation)) return cordoningAgain(reservation);
     return {
@@ -257,7 +257,7 @@ function notOrdered(view: MachineView, reservation: LedgerReservation): Decision
   if (drain && claim.state === 'Claimed' && isHeldByPods(view, reservation)) {
     const deadline = drainDeadlineMs(reservation, machine);
     if (nowMs < deadline || held) return evicting(view, reservation, deadline);
-    // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by a disruption budget.
+    // To wait helps no node that cannot end its pods. Where the kubelet could end them and they are left, a disruption budget protects them.
     if (isNodeReady(claim.node, view.kubeletAnswers)) return cancelReservation(reservation, drainTimeout(machine, deadline));
   }
   const untilMs = Date.parse(reservation.notAfter);
@@ -274,8 +274,8 @@ function notOrdered(view: MachineView, reservation: LedgerReservation): Decision
 }
 
 /**
- * Instead of giving up a reservation whose machine may be disrupted still: what it took over may go on as soon as the agent is back. It holds its place, and
- * nothing is done in its name, until its end is reported or another repair takes over (docs/protocols.md#d5).
+ * Keeps a reservation whose machine may still be disrupted, instead of giving it up: the operation that it took over may go on as soon as the agent is back.
+ * It holds its place, and nothing is done in its name, until its end is reported or another repair takes over (docs/protocols.md#d5).
  */
 function heldBack(view: MachineView, reservation: LedgerReservation, reason = 'its agent is back'): Decision {
   const successor = successorOf(reservation, view.machine, view.facts);
@@ -284,7 +284,7 @@ function heldBack(view: MachineView, reservation: LedgerReservation, reason = 'i
   return { steps: [], waits: { for: 'Agent', why } };
 }
 
-/** Whether pods keep the order waiting. Under a repair those that are on their way do not where the kubelet that would end them is what failed. */
+/** Whether pods keep the order waiting. Under a repair of a node whose kubelet has failed, pods that are terminating do not. */
 function isHeldByPods({ pods, kubeletAnswers }: MachineView, reservation: LedgerReservation): boolean {
   if (pods === undefined) return true;
   return reservation.kind === 'Repair' && !kubeletAnswers ? pods.some((pod) => !pod.terminating) : pods.length > 0;

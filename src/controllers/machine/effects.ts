@@ -27,7 +27,7 @@ interface Done {
 export async function carryOutEffect(effect: Effect, { client, provider, cycled, signal }: EffectPorts): Promise<Done> {
   if (effect.do === 'Evict') return await evict(client, effect, signal);
   if (effect.do === 'DeleteMachine') return await deleteMachine(client, effect, signal);
-  // A provider that the cell has no more is asked for nothing more, either.
+  // A provider that the cell does not have any more is asked for nothing.
   if (provider === undefined) return { note: 'the cell has no such provider', refused: effect.do !== 'RetirePower' };
   switch (effect.do) {
     case 'ForceDelete':
@@ -72,7 +72,7 @@ async function evict(
   }
 }
 
-/** Of pods that no kubelet will end. The proof is asked for again: between it and the deletions there is nothing but these few requests. */
+/** For pods that no kubelet will end. Asks for the proof again, so that only these few requests lie between it and the deletions. */
 async function forceDelete(
   client: Client,
   provider: InfraProvider,
@@ -91,7 +91,7 @@ async function forceDelete(
   return { note: `takes ${pods.map(({ namespace, name }) => `${namespace}/${name}`).join(', ')} by force` };
 }
 
-/** Of this very version: what came between, such as an operator's release, makes it lose. */
+/** Conditioned on this version: any change in between, such as an operator's release, makes it lose. */
 async function deleteMachine(client: Client, { machine }: Extract<Effect, { do: 'DeleteMachine' }>, signal: AbortSignal): Promise<Done> {
   const { namespace, name, uid, resourceVersion } = machine.metadata;
   try {

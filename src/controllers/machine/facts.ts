@@ -24,7 +24,7 @@ export type JobsOf = (machineUID: string) => readonly RemedyOperationJob[];
 /** What besides the Machine decides whether it may ask. */
 export interface AskFacts {
   nowMs: number;
-  /** Of the term: a mark of another one is not acted on until the leader of this one has confirmed it. Absent: none is. */
+  /** Of this term. A mark of another term has no effect until the leader of this one has confirmed it. Absent: no mark has. */
   epoch?: number;
   /** By UID. */
   sets: ReadonlyMap<string, SetFacts>;
@@ -33,7 +33,7 @@ export interface AskFacts {
   jobsOf: JobsOf;
   /** Whether its provider can turn it off and on. */
   canPowerCycle: (machine: Machine) => boolean;
-  /** The agent's Lease is fresh. Absence of a heartbeat is not health: nothing is reserved for a machine that would not take the order. */
+  /** The agent's Lease is fresh. Nothing is reserved for a machine whose agent would not take the order. */
   agentAnswers: boolean;
 }
 
@@ -50,7 +50,7 @@ export const isDeleting = (machine: Machine): boolean => machine.metadata.deleti
 export const isRetiring = (machine: Machine, { epoch }: Pick<AskFacts, 'epoch'>): boolean =>
   machine.spec.retire !== undefined && machine.spec.retire.epoch === epoch && !isDeleting(machine);
 
-/** Its Node was Ready once. By its phase, too: it may have run before that was recorded. */
+/** Its Node was Ready once. Its phase counts too: the machine may have run before `firstReadyAt` was recorded. */
 export const wasReady = ({ status }: Machine): boolean => status?.firstReadyAt !== undefined || status?.phase === 'Running';
 
 /** Its status names no instance, no Node and no agent. */
@@ -58,8 +58,8 @@ export const isUnjoined = ({ status }: Machine): boolean =>
   status?.providerID === undefined && status?.nodeRef === undefined && status?.agent === undefined;
 
 /**
- * Proof by the Machine's own record that no provider was ever asked for its instance: the admission of its agent is recorded there before, and
- * that record never goes.
+ * Proof by the Machine's own record that no provider was ever asked for its instance: the admission of its agent is recorded there first, and that record
+ * is never removed.
  */
 export const isNeverAskedFor = (machine: Machine): boolean => isUnjoined(machine) && machine.status?.bootstrap === undefined;
 

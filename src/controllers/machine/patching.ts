@@ -16,7 +16,7 @@ interface Sending extends ReadFrom {
 
 const fieldManager = MANAGERS.machine;
 
-/** How often a write follows the server's record of our cordon to another place. A node that moves it faster than this keeps it for this turn. */
+/** How often a write is tried again because the node has moved the server's record of our cordon. A node that moves it more often keeps it for this turn. */
 const MOVES = 10;
 
 /** Errors: `Conflict` where what it is conditioned on has changed since it was read; those of the API. */

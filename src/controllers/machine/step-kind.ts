@@ -22,9 +22,9 @@ export type StepName = Step['do'];
 export type StepOf<K extends StepName> = { [P in StepName]: Extract<Step, { do: P }> }[K];
 
 export interface StepKind<K extends StepName> {
-  /** As a guarded write; undefined where this very step touches none of what leaders dispute. */
+  /** As a guarded write; undefined where this step changes nothing which two leaders could dispute. */
   guarded: ((step: StepOf<K>, context: ActContext) => Act | undefined) | undefined;
-  /** Without a guard: two leaders cannot dispute about it, it can be done twice, and it disrupts no node. Asked where `guarded` gives nothing. */
+  /** Without a guard, where `guarded` gives none: two leaders cannot dispute about the step, it can be done twice, and it disrupts no node. */
   plain?: (step: StepOf<K>, view: MachineView, hands: Hands) => Promise<Performed>;
   /** What a person who describes a Machine reads once it is carried out; `note` is what the other side answered. undefined: nothing new. */
   event: ((step: StepOf<K>, view: MachineView, note: string | undefined) => RecordedEvent) | undefined;

@@ -26,7 +26,7 @@ const STEPS: StepKinds<StepName> = {
   ...NODE_SYNC_STEPS,
 };
 
-/** The step as a guarded write; undefined for steps that touch none of what leaders dispute. */
+/** The step as a guarded write; undefined for steps that change nothing which two leaders could dispute. */
 export function actOf(step: Step, context: ActContext): Act | undefined {
   return guarded(step.do, step, context);
 }

@@ -41,8 +41,8 @@ export async function raiseEpoch({ client, reader, clock, log, signal }: EpochOp
 }
 
 /**
- * Lists every store again after the epoch was raised, and resolves when all these lists are complete (docs/protocols.md#d2). A store from before the term may
- * lack a job that is under way. The controller would take that job for one that is over, give its node back, and release its reservation before its repair is
+ * Lists the stores again after the epoch was raised, and resolves when these lists are complete (docs/protocols.md#d2). A store from before the term may lack
+ * a job that is under way. The controller would take that job for one that is over, give its node back, and release its reservation before its repair is
  * proven.
  */
 export async function listAgain(

@@ -8,7 +8,7 @@ import type { Claim } from './observe/claim.ts';
 import type { AskFacts } from './facts.ts';
 
 export type InstanceView =
-  /** The Machine names no provider: nothing was made, nothing is unmade. */
+  /** The Machine names no provider: there is no instance to make or to delete. */
   | { state: 'NoProvider' }
   /** Not known now; nothing is concluded from it. */
   | { state: 'Unknown'; reason: string; message: string }
@@ -26,7 +26,7 @@ export interface DrainedPod {
 }
 
 export interface NotOnNode {
-  /** In order of weight: the server refuses the Node with them; another client has set another value; it would take pods off the node. */
+  /** The worst first: the server refuses the Node with them; another client has set another value; they would take pods off the node. */
   reason: 'NodeRefused' | 'SetByAnother' | 'TaintWithheld';
   message: string;
 }
@@ -50,13 +50,13 @@ export interface MachineView {
   nodeDrift: boolean;
   /** Labels and taints that the Machine wants and its Node has not, and why. */
   notOnNode: readonly NotOnNode[];
-  /** Why Defender takes back the reservation, which has no order yet: what it was granted under does not hold any more. */
+  /** Why Defender takes back a reservation without an order: the conditions under which it was granted do not hold any more. */
   revoked: Verdict | undefined;
   /** Buckets of the ledger: what began lately, for rates. */
   hours: readonly StartsBucket[];
   /** Whether the provider can cut the power of this machine. */
   canStop: boolean;
-  /** This process knows that the provider has taken the power cycle of the operation under way; asking twice is safe, and for nothing. */
+  /** This process knows that the provider has accepted the power cycle of the operation under way. To ask twice would be safe, but useless. */
   powerCycled: boolean;
 }
 
@@ -84,7 +84,7 @@ export type Step = { why: string } & (
   /** Before `StopInstance`: so that the leader that ends the operation knows that its power may be about to be cut. */
   | { do: 'NoteCut'; reservation: LedgerReservation }
   | { do: 'StopInstance'; reservation: LedgerReservation; providerID: string }
-  /** Before the end of an operation of which a leader may still be about to ask the provider for something. */
+  /** Before an operation ends for which a slow leader may still ask the provider for something. */
   | { do: 'RetirePower'; reservation: LedgerReservation; providerID: string }
   /** Before `MarkOutOfService`: so that the one that removes the mark knows that it is ours. */
   | { do: 'NoteOutOfService'; reservation: LedgerReservation }

@@ -1,9 +1,9 @@
 /**
  * Cordons on a Node object, pure: each function gives the Node as it should be, or undefined when it is so already.
  *
- * A cordon of ours is `unschedulable` with our owner annotation: a ledger reservation's id, or `Degraded`. A Node that someone else made
- * unschedulable is never made schedulable by us; a reservation that needs it (evictions are made only under a cordon that names the reservation) puts
- * its id beside, with a note that the cordon itself is not ours (docs/protocols.md#c4).
+ * A cordon of ours is `unschedulable` with our owner annotation: a ledger reservation's id, or `Degraded`. We never make a Node schedulable that another client
+ * made unschedulable. A reservation evicts only under a cordon that names it: there it adds its id, with a note that the cordon itself is not ours
+ * (docs/protocols.md#c4).
  */
 import type { Node } from '../../../api/builtin.ts';
 import { ANNOTATIONS, MANAGERS } from '../../../api/names.ts';
@@ -15,8 +15,8 @@ export const ownerOf = (node: Node): string | undefined => node.metadata.annotat
 export const isCordoned = (node: Node): boolean => node.spec?.unschedulable === true;
 export const isCordonedFor = (node: Node, owner: string): boolean => isCordoned(node) && ownerOf(node) === owner;
 /**
- * Whether another client made it unschedulable after us: a human who uncordons and cordons leaves our annotation. The server notes whose field
- * it is; where that is not known the annotation counts.
+ * Whether another client made it unschedulable after us: a human who uncordons and cordons leaves our annotation. The server records which
+ * manager set the field. Where that is unknown the annotation counts.
  */
 function isSetByAnother({ metadata: { managedFields = [] } }: Node): boolean {
   return (
@@ -28,7 +28,7 @@ function hasUnschedulable({ 'f:spec': spec }: JsonObject): boolean {
   return typeof spec === 'object' && spec !== null && 'f:unschedulable' in spec;
 }
 
-/** Unschedulable by someone else's will. */
+/** Another client made it unschedulable. */
 export const hasForeignCordon = (node: Node): boolean =>
   isCordoned(node) &&
   (ownerOf(node) === undefined || node.metadata.annotations?.[ANNOTATIONS.cordonKept] === 'true' || isSetByAnother(node));
@@ -71,8 +71,8 @@ export const isFencedFor = (node: Node, reservation: string): boolean =>
   node.metadata.annotations?.[ANNOTATIONS.cordonFence] === reservation && ownerOf(node) !== reservation;
 
 /**
- * Without the cordon of this reservation and marked so that a late one loses. Always a change of the object: an equal write would not be one.
- * `unhealed`: what the reservation had taken over from Degraded it gives back.
+ * Without the cordon of this reservation, and with a mark that makes a late cordon lose. It always changes the object, since a late write does not lose against
+ * an equal one. `unhealed`: gives back to Degraded the cordon that the reservation had taken over from it.
  */
 export function fencedFor(node: Stored<Node>, reservation: string, unhealed = false): Stored<Node> | undefined {
   if (isFencedFor(node, reservation)) return undefined;

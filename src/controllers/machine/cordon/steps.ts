@@ -1,6 +1,6 @@
 /**
- * Steps that write the Node: who is kept from it, and in whose name. The comment of each guarded write names what it reads again, in which order, and why that is enough: there M
- * is the Machine, N its Node, L the ledger; r is the reservation of the step.
+ * Steps that cordon and uncordon the Node. The comment of each guarded write names what it reads again, in which order, and why that is enough. There M is the
+ * Machine, N its Node, L the ledger; r is the reservation of the step.
  */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine } from '../../../api/machine.ts';
@@ -45,7 +45,7 @@ function cordon(reservation: LedgerReservation, context: ActContext): Act {
         return stop('the reservation has its order already, or was cancelled');
       if (isOrdered && !isUnderWay(machine, reservation.id) && jobOfReservation(reservation, context.facts) === undefined)
         return stop('its operation is over');
-      // What the Node that is gone had from Degraded is not known; while a repair is due pods are kept away after the operation, too.
+      // It is unknown whether the Node that is gone was Degraded. While a repair is due, pods are kept away after the operation, too.
       const isKept = isOrdered ? isRepairNeeded(machine) && ownerOf(claim.node) === undefined : owesDegraded(machine, claim.node);
       const object = cordonedFor((isKept ? cordonedFor(claim.node, DEGRADED) : undefined) ?? claim.node, reservation.id);
       return object === undefined ? stop('cordoned already') : { write: 'node', object };

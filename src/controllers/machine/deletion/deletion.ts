@@ -62,7 +62,7 @@ export function unmaking(view: MachineView): Decision {
   return absent(view, reservation, finalize);
 }
 
-/** Asked to delete also where there is none: a leader that was deposed may be about to make it, and a provider that has deleted never makes again. */
+/** The provider is asked to delete also where there is no instance: a deposed leader may be about to make it, and after a deletion no provider makes it again. */
 function absent(view: MachineView, reservation: LedgerReservation | undefined, finalize: Step): Decision {
   const remove: Step = { do: 'DeleteInstance', reservation, providerID: view.instanceID, why: 'there must be none, and none must be made' };
   return { steps: [remove, finalize], waits: { for: 'Provider', why: 'its absence is to be proven' } };
@@ -103,12 +103,12 @@ export function going(view: MachineView, reservation: LedgerReservation): Decisi
   if (wantsDrainToGo(view, reservation) && (view.pods === undefined || view.pods.length > 0)) {
     const deadline = drainDeadlineMs(reservation, machine);
     if (view.nowMs < deadline) return evicting(view, reservation, deadline);
-    // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by a disruption budget.
+    // To wait helps no node that cannot end its pods. Where the kubelet could end them and they are left, a disruption budget protects them.
     if (claim.state === 'Claimed' && isNodeReady(claim.node, view.kubeletAnswers))
       return cancelReservation(reservation, drainTimeout(machine, deadline));
   }
   if (!isDeleting(machine)) return { steps: [{ do: 'Retire', reservation, why: 'its MachineSet wants it gone, and it is drained' }] };
-  // The order is what cannot be taken back: nothing is asked of the provider before it.
+  // The order cannot be taken back. The provider is asked for nothing before it.
   return { steps: [{ do: 'Order', reservation, drained: true, why: 'the machine goes; an agent that answers cleans up' }] };
 }
 

@@ -15,8 +15,8 @@ import type { Hands, StepKinds } from '../step-kind.ts';
 import type { MachineView } from '../view.ts';
 
 /**
- * N, M, L; the deletion of this very version of M follows: anyone who takes the mark back, holds the machine or cancels r in between makes it lose.
- * The mark bears this term's epoch, so what a leader of another term wrote late is not acted on. Without r only where nothing was made.
+ * N, M, L; the deletion follows, conditioned on this version of M: a client that takes the mark back, holds the machine or cancels r in between makes it lose.
+ * The mark bears this term's epoch, so a late mark of another term has no effect. Without r only where nothing was made.
  */
 function retire(reservation: LedgerReservation | undefined, context: ActContext): Act {
   return {
@@ -41,7 +41,7 @@ function retire(reservation: LedgerReservation | undefined, context: ActContext)
   };
 }
 
-/** M, L; the provider follows. An instance belongs to one Machine UID, and that Machine goes: a late call does what had to be done. */
+/** M, L; the request to the provider follows. An instance belongs to one Machine UID, and that Machine goes: a late request does no harm. */
 function deleteInstance(reservation: LedgerReservation, providerID: string, context: ActContext): Act {
   return {
     ...base('delete-instance', context),
@@ -93,7 +93,7 @@ export const DELETION_STEPS: StepKinds<'Retire' | 'DeleteInstance' | 'Finalize'>
   DeleteInstance: {
     guarded: ({ reservation, providerID }, context) =>
       reservation === undefined ? undefined : deleteInstance(reservation, providerID, context),
-    // Of a provider that the cell has no more nothing is known.
+    // Nothing is known of a provider that the cell does not have any more.
     plain: async ({ providerID }, _, { provider, signal }) =>
       provider === undefined
         ? { done: false, why: 'the cell has no such provider' }

@@ -1,4 +1,4 @@
-/** Whose disruption budgets keep a drain from ending, now or ever. */
+/** The disruption budgets that keep a drain from ending, now or for ever. */
 import { PodDisruptionBudgets, type LabelSelector, type PodDisruptionBudget } from '../../../api/builtin.ts';
 import type { DrainBudget } from '../../../api/machine.ts';
 import type { Client } from '../../../kube/client.ts';
@@ -12,7 +12,7 @@ export async function budgetsOf(client: Client, pods: readonly DrainedPod[], sig
   return found;
 }
 
-/** What of them no waiting will change; one text each. Pure. */
+/** The obstacles among them that time will not remove; one text each. Pure. */
 export function unending(budgets: readonly PodDisruptionBudget[], pods: readonly DrainedPod[]): string[] {
   const found = new Set<string>();
   for (const pod of pods) {

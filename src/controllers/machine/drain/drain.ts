@@ -5,7 +5,7 @@ import type { Cancellation } from '../order/cancel.ts';
 import { drainTimeoutMs } from '../facts.ts';
 import type { Decision, DrainedPod, MachineView, Step } from '../view.ts';
 
-/** Asked for in one run; the others follow. A pod whose eviction is refused must not keep the next ones waiting. */
+/** Evictions in one run; the others follow. A pod whose eviction is refused must not keep the next ones waiting. */
 const EVICTIONS_AT_ONCE = 20;
 
 export const drainDeadlineMs = (reservation: LedgerReservation, machine: Machine): number =>
@@ -14,7 +14,7 @@ export const drainDeadlineMs = (reservation: LedgerReservation, machine: Machine
 export const podsLeft = (pods: readonly DrainedPod[]): string =>
   `${pods.length} pod${pods.length === 1 ? ' is' : 's are'} still on the node`;
 
-/** Evicts what is not on its way yet, and waits for the rest. `graceSeconds`: instead of what the pods have themselves. */
+/** Evicts the pods that are not terminating yet, and waits for the rest. `graceSeconds`: instead of what the pods have themselves. */
 export function evicting(view: MachineView, reservation: LedgerReservation, untilMs: number, graceSeconds?: number): Decision {
   const pods = view.pods ?? [];
   const why = podsLeft(pods);

@@ -4,8 +4,8 @@ import { base, ledgerWith, stop, type Act, type ActContext, type Guarded } from 
 import type { StepKinds, StepOf } from '../step-kind.ts';
 
 /**
- * N, L; the eviction follows. Not fenced further: between these reads and the eviction nothing can stop it, so it is one pod, by its UID. A cordon that
- * was on its way when its ledger was lost may arrive when r is forgotten: so N alone is not enough (docs/protocols.md#d1).
+ * N, L; the eviction follows. There is no other fence: nothing can stop an eviction after these reads, so one step evicts one pod, by its UID. N alone is not
+ * enough: a cordon that was on its way when its ledger was lost may arrive when r is forgotten (docs/protocols.md#d1).
  */
 function evict({ reservation, pod, graceSeconds }: StepOf<'Evict'>, context: ActContext): Act {
   return {

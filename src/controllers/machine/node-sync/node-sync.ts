@@ -1,6 +1,6 @@
 /**
- * Labels and taints of a Machine on its Node. What KubeNode puts there is recorded in `Machine.status.nodeKeys`, which the node cannot write, before it is
- * put there; so KubeNode changes and removes only its own (docs/protocols.md#c11). Pure.
+ * Labels and taints of a Machine on its Node. KubeNode records in `Machine.status.nodeKeys`, which the node cannot write, what it is about to put there. So it
+ * changes and removes only its own (docs/protocols.md#c11). Pure.
  */
 import type { Node, Taint } from '../../../api/builtin.ts';
 import { canonical } from '../../../api/digest.ts';
@@ -16,8 +16,8 @@ import { wasReady } from '../facts.ts';
 type Subject = Pick<Machine, 'spec' | 'status'>;
 
 /**
- * Marks the node for Kubernetes as certainly off: what ran there may start elsewhere, its volumes with it. Ours is there from the proof until
- * the kubelet answers again; one that another client put there stays theirs.
+ * Marks the node for Kubernetes as certainly off: its pods may start elsewhere, with their volumes. Our mark is there from the proof until the kubelet answers
+ * again. A mark of another client stays as it is.
  */
 const OUT_OF_SERVICE: Taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
 
@@ -28,7 +28,7 @@ const OUT_OF_SERVICE_TEXT = taintText(OUT_OF_SERVICE);
 
 export const isOutOfService = (node: Node): boolean => node.spec?.taints?.some((taint) => idOf(taint) === idOf(OUT_OF_SERVICE)) === true;
 
-/** Of this very Node: of an earlier one nothing is left. */
+/** For this Node only: a mark of an earlier Node is gone with it. */
 const recordOf = ({ status }: Subject, node: Stored<Node>): NodeKeys | undefined =>
   status?.nodeKeys?.nodeUID === node.metadata.uid ? status.nodeKeys : undefined;
 
@@ -66,8 +66,8 @@ export interface NodeFacts {
 }
 
 /**
- * Whether a taint of effect NoExecute may come to the node: where nothing ever ran, or what ran was drained in the name of the reservation that cordons it still.
- * `pods`: as they were listed under that cordon. Of an imported machine the Node may be older than the Machine: it is new only as a kubelet registers it.
+ * Whether a taint of effect NoExecute may be put on the node: nothing ever ran there, or all pods were drained for the reservation that still cordons it.
+ * `pods`: as they were listed under that cordon. The Node of an imported machine may be older than the Machine: a Node is new only when a kubelet registers it.
  */
 export function mayTakePods(
   machine: Machine,
@@ -88,7 +88,7 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
   const record = recordOf(machine, node);
   const labels = labelsOn(node, machine.spec.labels ?? {}, (text) => record?.labels.includes(text) === true);
   const isKept = ({ key }: Taint): boolean => KEPT_TAINTS.some((prefix) => key.startsWith(prefix));
-  // A Machine of an earlier version may ask for one that is kept, which goes where it was put, or for two of one key and effect.
+  // A Machine of an earlier version may ask for a reserved one, which is removed where it was put, or for two of one key and effect.
   const wanted = (machine.spec.taints ?? []).filter(
     (taint, index, all) => !isKept(taint) && all.findIndex((each) => idOf(each) === idOf(taint)) === index,
   );
@@ -99,8 +99,8 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
   });
 
   const puts = labels.puts.length + taints.puts.length > 0;
-  // A write that an earlier leader may still have on its way is conditioned on our last write, or on the cordon of its reservation; one of an earlier
-  // version of KubeNode on the Node's version.
+  // An earlier leader may still have a write on its way. That write is conditioned on our last write or on the cordon of its reservation, or, in an earlier
+  // version of KubeNode, on the Node's version.
   const mark = nodeMark(node);
   const mayLand = record !== undefined && [mark, node.metadata.resourceVersion].includes(record.nodeVersion);
   const owner = ownerOf(node);
@@ -115,7 +115,7 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
     taints: texts(record?.taints ?? [], taints),
   };
   const isNeeded = record !== undefined || puts;
-  // What is not there and not wanted any more stays named only until a write of ours makes the one that is on its way lose.
+  // The record still names what is neither there nor wanted any more, until a write of ours makes the write that is on its way lose.
   const isFenceNeeded =
     mayLand &&
     (isLeft(record.labels, labels) ||

@@ -1,4 +1,4 @@
-/** Nodes that the server refused with the labels and taints of their Machine. The same write would be refused again: it waits. */
+/** Nodes that the server refused with the labels and taints of their Machine. It would refuse the same write again, so that write waits. */
 import { canonical } from '../../../api/digest.ts';
 import type { Machine } from '../../../api/machine.ts';
 import type { Clock } from '../../../api/ports.ts';

@@ -9,9 +9,9 @@ import { mayTakePods, planNode } from './node-sync.ts';
 const ATTEMPTS = 5;
 
 /**
- * First the Machine records what is ours there, then the Node is written; each write is conditioned on what was read. A write of the Node that puts something
- * there comes after the Machine has named the mark of our last write of the Node, that it is conditioned on (docs/protocols.md#c11). The pods were listed before the Node
- * is read: while its cordon names the reservation, none came since.
+ * First the Machine records what is ours there, then the Node is written. Each write is conditioned on what was read. A write that puts something on the Node is
+ * conditioned on the mark of our last write of the Node, which the Machine has named before (docs/protocols.md#c11). The pods were listed before the Node is
+ * read: while its cordon names the reservation, no pod has come since.
  */
 async function syncNode(view: MachineView, { client, signal }: Hands): Promise<Performed> {
   const { claim, kubeletAnswers, reservation, pods } = view;

@@ -1,9 +1,9 @@
 /**
  * The availability index of a cell's machines, kept by the events of its stores.
  *
- * Guarantees: what `current` gives is what counting all machines again from the stores would give at that moment, also after a store was listed
- * again and in the middle of the events of that list. What an event costs does not grow with the number of machines. Only where the
- * sets' membership has changed, and in the middle of the events of a list, all machines are counted again.
+ * Guarantees: `current` always gives what a new count of all machines in the stores would give, also after a store was listed again and in the middle of the
+ * events of that list. The cost of an event does not grow with the number of machines. All machines are counted again only where the sets' membership has
+ * changed, and in the middle of the events of a list.
  *
  * Caveat: a listener that subscribed to a store before this one gets each event first, and must not call `current` then.
  */
@@ -94,7 +94,7 @@ interface Following {
   stop(): void;
 }
 
-/** After a list a store sends what that changed event by event. Until the last of them it is ahead of its events. */
+/** After a list a store sends its differences event by event. Until the last of them the store is ahead of its events. */
 function follow<T extends KubeObject>(store: Reflector<T>, changed: (object: Stored<T>) => void): Following {
   const isDone = (list: number): boolean => store.hasPassed({ name: '' }, undefined, list - 1);
   /** The last list all of whose events came, or need not come: it was complete before this subscribed. */

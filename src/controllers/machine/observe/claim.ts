@@ -9,7 +9,7 @@ import { staysCordoned } from '../repair/repair.ts';
 export type Claim =
   | { state: 'None' }
   | { state: 'Claimed'; node: Stored<Node> }
-  /** It had one, and that one is gone. What has its name now, if anything, is not proven to be this machine's. */
+  /** It had one, and that one is gone. A Node that has the name now is not proven to be this machine's. */
   | { state: 'Lost'; message: string }
   /** A Node has the name and is not this machine's. */
   | { state: 'Foreign'; message: string };
@@ -19,7 +19,7 @@ export function claimOf(machine: Machine, providerID: string | undefined, node: 
   const ref = machine.status?.nodeRef;
   if (node !== undefined) {
     if (node.metadata.uid === ref?.uid) return { state: 'Claimed', node };
-    // Also of a Node that was deleted and registers again: it is as well proven as it was the first time.
+    // Also for a Node that was deleted and registers again: the proof is the same as the first time.
     if (providerID !== undefined && node.spec?.providerID === providerID) return { state: 'Claimed', node };
   }
   const ids = `providerID "${node?.spec?.providerID ?? ''}", this machine's is "${providerID ?? ''}"`;
@@ -33,12 +33,12 @@ export function claimOf(machine: Machine, providerID: string | undefined, node: 
   return node === undefined ? { state: 'None' } : { state: 'Foreign', message: `Node ${node.metadata.name} has ${ids}` };
 }
 
-/** Whether the Node took the place of the one that the reservation was made for: nothing that was done to that one is done to it. */
+/** Whether the Node took the place of the one that the reservation was made for. Nothing that was done to that Node is done to this one. */
 export const isSuccessor = (reservation: Pick<LedgerReservation, 'nodeUID'>, node: Stored<Node>): boolean =>
   reservation.nodeUID !== undefined && node.metadata.uid !== reservation.nodeUID;
 
 /**
- * Whether the Node registered again, has no cordon of ours yet, and its last repair ended so that pods must stay away (docs/protocols.md#c4): the Node that bore that
+ * Whether the Node registered again, has no cordon of ours yet, and pods must stay away after its last repair (docs/protocols.md#c4): the Node that bore that
  * cordon is gone. Known until the Machine names this Node as its own.
  */
 export function owesDegraded(machine: Machine, node: Stored<Node>): boolean {

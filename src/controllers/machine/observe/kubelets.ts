@@ -5,13 +5,13 @@ import { kubeletLease, type Liveness } from '../../../kube/liveness.ts';
 import type { Reflector } from '../../../kube/reflector.ts';
 import { createSchedule } from '../../../kube/schedule.ts';
 
-/** Leases checked for each event of one: they are renewed several times in their duration, so that none is left to be checked later. */
+/** Leases checked for each event of one. Each Lease is renewed several times in its duration, so this rate leaves none unchecked. */
 const AT_ONCE = 2;
 
-/** Which kubelets are alive. No event reports that one is not any more: it is the time that passes without one. */
+/** Which kubelets are alive. No event reports that one has stopped: only time without an event shows it. */
 export interface Kubelets {
   answers(node: string): boolean;
-  /** Nodes whose answer was another one when it was last given; each once. Costs next to nothing while there is none. */
+  /** Nodes whose answer has changed since `answers` last gave it; each once. Costs next to nothing while there is none. */
   turned(): string[];
   stop(): void;
 }

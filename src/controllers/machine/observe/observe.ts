@@ -29,7 +29,7 @@ import { whyStale } from './stale.ts';
 import type { Stores } from '../stores.ts';
 import type { CellView } from '../reservation/pass.ts';
 
-/** What of a machine only this process knows. */
+/** What only this process knows of a machine. */
 export interface OwnKnowledge {
   /** By reservation ID: the verdict of Defender on a reservation without an order that it would not grant any more. */
   revokedBy: (reservationID: string) => Verdict | undefined;
@@ -78,7 +78,7 @@ interface Sources extends ObserverOptions {
 
 export function createObserver(options: ObserverOptions): Observer {
   const { stores, liveness, clock } = options;
-  // Finished jobs are the record of a month: they are left out, so that asking costs nothing by their number.
+  // Finished jobs are kept for a month. The index leaves them out, so that a lookup does not grow with their number.
   stores.jobs.addIndex(OPEN_JOBS, (job) => (isFinished(job) ? [] : [job.spec.machine.uid]));
   const jobsOf: JobsOf = (machineUID) => stores.jobs.byIndex(OPEN_JOBS, machineUID);
   const instances = createInstances(stores.machines, clock);

@@ -33,7 +33,7 @@ function verifiedOf(machine: Pick<Machine, 'status'>, name: string): { content: 
     .map(({ version, values, revision }) => ({ content: contentOf({ action: 'Install', version, values }), revision }));
 }
 
-/** Whether the last order here names this very revision, and what came of it. It was tried also where the order was taken back since. */
+/** Whether the last order here names this very revision, and its outcome. An order that was taken back since counts as a try, too. */
 function lastTry(machine: Machine, name: string, revision: number): { outcome: Outcome | undefined } | undefined {
   const order = machine.spec.operation;
   if (order?.components?.some((each) => each.name === name && each.revision === revision) !== true) return undefined;
@@ -71,7 +71,7 @@ function needOf(machine: Machine, entry: ComponentEntry): { needs: Disruption; c
   return { needs, component };
 }
 
-/** While the agent's own level is below what an order needs nothing of it is taken for an announcement. */
+/** While the level of the agent is below what an order needs, nothing that it reports counts as an announcement. */
 const understands = (machine: Machine): boolean => (machine.status?.agent?.apiLevel ?? API_LEVEL) >= API_LEVEL;
 
 /** By name. */
@@ -103,8 +103,8 @@ export function mayAsk(machine: Machine, jobsOf: JobsOf): boolean {
 }
 
 /**
- * Of a failed Change the set controller must have made its write (docs/protocols.md#a5) before the reservation goes: otherwise the machine asks again for the
- * revision that has just failed. True once every failure of this order shows in its entry, or no set is left that would write it.
+ * After a failed Change the set controller must write the failure (docs/protocols.md#a5) before the reservation is released: otherwise the machine asks again for
+ * the revision that has just failed. True once every failure of this order shows in its entry, or no set is left that would write it.
  */
 export function isRecorded(machine: Machine, order: Operation, setExists: (uid: string) => boolean): boolean {
   return (order.components ?? []).every((ordered) => {

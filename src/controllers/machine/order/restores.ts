@@ -1,6 +1,6 @@
 /**
- * How often a machine was taken back, by the cell's own record (docs/protocols.md#b7). It stands in the operation itself and is carried from one to the next, through everything that
- * comes in between: a leader that takes over forgets nothing, and nothing that an agent reports ends it. Pure.
+ * How often a machine was taken back to verified content, by the cell's own record (docs/protocols.md#b7). Each operation carries the record and hands it on to the
+ * next one: a leader that takes over forgets nothing, and no report of an agent resets it. Pure.
  */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { ComponentEntry, Machine, Operation } from '../../../api/machine.ts';
@@ -9,16 +9,16 @@ import { endOf, isUnderWay } from '../../../api/machine/operation-end.ts';
 
 type Restores = NonNullable<Operation['restores']>;
 
-/** An order, or a reservation that was given up, disrupts: an agent that never ends it well is not taken back for ever. */
+/** Each order, and each reservation that was given up, disrupts. An agent that never succeeds is therefore not taken back for ever. */
 export const MAX_RESTORES = 5;
 /** Of the field. */
 const MAX_RECORDS = 128;
 
-/** The same declaration: without an agent's part in it, so its number does not count, which a refusal raises. */
+/** Whether two entries are the same declaration. Their revision does not count, since a refusal by an agent raises it. */
 const isDeclaredBy = (record: Restores[number], { name, setUID, setRevision, attempt }: ComponentEntry): boolean =>
   record.name === name && record.setUID === setUID && record.setRevision === setRevision && record.attempt === attempt;
 
-/** What is recorded, with what the present operation has come to since. */
+/** The record, with the result of the present operation. */
 function recorded(machine: Machine): Restores {
   const order = machine.spec.operation;
   const outcome = endOf(machine)?.outcome;

@@ -7,8 +7,8 @@ import { onMachine, repairEffect, withRepair } from '../repair/repair-step.ts';
 import type { StepKinds, StepOf } from '../step-kind.ts';
 
 /**
- * M, L; the provider follows. The operation is under way: the boot before it is noted. A second call cycles nothing, since the provider does so once
- * for an operation; nor does a late one, since the operation is retired before it ends.
+ * M, L; the request to the provider follows. The operation is under way: the boot before it is noted. A second request has no effect, since the provider cycles
+ * the power once for an operation. Nor has a late one, since the operation is retired before it ends.
  */
 function powerCycle({ reservation, providerID }: StepOf<'PowerCycle'>, context: ActContext): Act {
   return repairEffect('power-cycle', 'PowerCycle', reservation, context, () => ({
@@ -28,8 +28,8 @@ function noteCut(reservation: LedgerReservation, context: ActContext): Act {
 }
 
 /**
- * M, L; the provider follows. The node's pods were to leave it anyway, and neither its agent nor its kubelet answers. It is noted on M that the power may be cut: a late
- * call finds an operation that was retired before it ended.
+ * M, L; the request to the provider follows. The node's pods were to leave it anyway, and neither its agent nor its kubelet answers. M notes that the power may be
+ * cut. A late request has no effect, since the operation is retired before it ends.
  */
 function stopInstance({ reservation, providerID }: StepOf<'StopInstance'>, context: ActContext): Act {
   return repairEffect('stop-instance', 'MigratePods', reservation, context, (machine) =>
@@ -40,8 +40,8 @@ function stopInstance({ reservation, providerID }: StepOf<'StopInstance'>, conte
 }
 
 /**
- * M, L; the provider follows. Of an operation that is about to end, or was taken back: what a leader that was slow still asks for it does nothing.
- * A late retirement does no harm, since operations do not come back.
+ * M, L; the request to the provider follows. The operation is about to end, or was taken back. After this, a request of a slow leader for it has no effect. A
+ * late retirement does no harm, since operations do not come back.
  */
 function retirePower({ reservation, providerID }: StepOf<'RetirePower'>, context: ActContext): Act {
   return onMachine('retire-power', 'effect', reservation, context, (machine) =>

@@ -26,7 +26,7 @@ export function carryingOut(view: MachineView, reservation: LedgerReservation, o
       : order.action === 'Replace'
         ? replacing(view, reservation)
         : cycling(view, reservation, progress);
-  // A leader that was slow may ask the provider at any time: not for an operation that is over.
+  // A slow leader may ask the provider at any time. It must not do so for an operation that is over.
   const ends = decision.steps.some((step) => step.do === 'EndRepair');
   return ends ? { ...decision, steps: [...retiring(view, reservation), ...decision.steps] } : decision;
 }

@@ -38,7 +38,7 @@ function asks(job: RemedyOperationJob, machine: Machine): boolean {
   if (!mayWaitForReservation(job)) return false;
   const { phase, operationID } = job.status ?? {};
   if (phase !== 'Granted') return true;
-  // Of a reservation that the ledger lacks and that left no trace here: it was never ordered, nor cancelled.
+  // The ledger lacks its reservation, and there is no trace of it here: it was neither ordered nor cancelled.
   return operationID !== undefined && machine.spec.operation?.id !== operationID;
 }
 
@@ -54,7 +54,7 @@ export function askingJob(machine: Machine, jobsOf: JobsOf): RemedyOperationJob 
     )[0];
 }
 
-/** The job that has this reservation; undefined once it is finished or gone, which is the record of what came of the reservation. */
+/** The job that has this reservation; undefined once it is finished or gone. Then it records the outcome of the reservation. */
 export function jobOfReservation(reservation: LedgerReservation, { jobsOf }: Pick<AskFacts, 'jobsOf'>): RemedyOperationJob | undefined {
   return jobsOf(reservation.machineUID).find((job) => job.metadata.uid === reservation.requesterUID && !isFinished(job));
 }
@@ -144,7 +144,7 @@ export function repairOrder(
   const job = jobOfReservation(reservation, facts);
   if (job === undefined) return { waitsFor: 'RemedyJob', why: 'the job is over' };
   const { phase, operationID, before, cancelling } = job.status ?? {};
-  // From what the node was like before the order its recovery is judged: without it no repair could be proven.
+  // Recovery is judged against the state of the node before the order. Without that no repair could be proven.
   if (phase !== 'Granted' || operationID !== reservation.id || before === undefined || cancelling !== undefined)
     return { waitsFor: 'RemedyJob', why: 'the job has not noted its reservation and what the node is like before the repair' };
   const refusal = repairRefusal(job, machine, facts);
@@ -155,8 +155,8 @@ export function repairOrder(
 }
 
 /**
- * Whether a leader may have asked the provider to do something to the power for this reservation's operation, or be about to: it is noted on the Machine
- * first, by the order of a power cycle and by `cutsPower`.
+ * Whether a leader may have asked the provider to change the power of the machine for this reservation's operation, or may be about to ask. The leader notes
+ * that on the Machine first, by the order of a power cycle or by `cutsPower`.
  */
 export function mayAskForPower(reservation: Pick<LedgerReservation, 'id'>, machine: Machine): boolean {
   const { operation } = machine.spec;
@@ -165,7 +165,7 @@ export function mayAskForPower(reservation: Pick<LedgerReservation, 'id'>, machi
   return operation.action === 'PowerCycle' || repair.cutsPower === true;
 }
 
-/** Whether pods must stay away though the operation is over: they were taken away, or it did not go well, and the rule is still due. */
+/** Whether pods must stay away though the operation is over: the rule is still due, and the pods were taken away or the operation failed. */
 export function staysCordoned(machine: Machine): boolean {
   const found = operationState(machine);
   if (found.state !== 'Ended' || found.order.kind !== 'Repair' || !isRepairNeeded(machine)) return false;
@@ -173,8 +173,8 @@ export function staysCordoned(machine: Machine): boolean {
 }
 
 /**
- * Whether what this reservation took over from a stale agent may still go on: the order of it is on the Machine, and no report shows how it ended. Once
- * false it stays false, since such an order is only replaced by one of this reservation.
+ * Whether the operation that this reservation took over from a stale agent may still go on: its order is on the Machine, and no report shows its end. Once
+ * false it stays false, since only an order of this reservation replaces such an order.
  */
 export function isSucceeding(reservation: Pick<LedgerReservation, 'succeeds'>, machine: Machine): boolean {
   return reservation.succeeds !== undefined && isUnderWay(machine, reservation.succeeds);
@@ -185,8 +185,8 @@ export const isOrderFenced = (reservation: Pick<LedgerReservation, 'id'>, machin
   machine.metadata.annotations?.[ANNOTATIONS.orderFence] === reservation.id;
 
 /**
- * docs/protocols.md#c9: the job whose repair may take over a reservation that waits for an agent: the provider carries it out, the agent is stale and its order can no
- * longer begin. Nor can that of a reservation which took over before, and came to nothing in its time.
+ * docs/protocols.md#c9: the job whose repair may take over a reservation that waits for an agent. The provider carries out that repair, the agent is stale, and its
+ * order can no longer begin. The same holds for a reservation that took over before, and did not succeed in its time.
  */
 export function successorOf(reservation: LedgerReservation, machine: Machine, facts: AskFacts): RemedyOperationJob | undefined {
   const order = machine.spec.operation;

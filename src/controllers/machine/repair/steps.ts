@@ -14,7 +14,7 @@ import { onMachine, repairEffect, withRepair } from './repair-step.ts';
 
 const MAX_MESSAGE = 1024;
 
-/** M, L; writes M's status. r is ordered, and it was not begun: the boot that is noted is that before anything was done. */
+/** M, L; writes M's status. r is ordered, and its repair has not begun: the boot that is noted is that from before the repair. */
 function beginRepair({ reservation, bootID }: StepOf<'BeginRepair'>, context: ActContext): Act {
   return onMachine('begin-repair', 'machine', reservation, context, (machine) => {
     const order = machine.spec.operation;
@@ -25,7 +25,7 @@ function beginRepair({ reservation, bootID }: StepOf<'BeginRepair'>, context: Ac
   });
 }
 
-/** M, L; writes M's status. What is over stays so: a late end finds another one, or another order. */
+/** M, L; writes M's status. An end is final: a late end finds another one, or another order. */
 function endRepair({ reservation, outcome, message, bootID }: StepOf<'EndRepair'>, context: ActContext): Act {
   return onMachine('end-repair', 'machine', reservation, context, (machine) => {
     const repair = repairUnderWay(reservation, machine);
@@ -41,7 +41,7 @@ function endRepair({ reservation, outcome, message, bootID }: StepOf<'EndRepair'
   });
 }
 
-/** M, L; the deletion follows, of this very version: what came between, such as an operator's release, makes it lose. */
+/** M, L; the deletion follows, conditioned on this version: any change in between, such as an operator's release, makes it lose. */
 function deleteMachine(reservation: LedgerReservation, context: ActContext): Act {
   return repairEffect('delete-machine', 'Replace', reservation, context, (machine) =>
     isDeleting(machine) || !isReplaceable(machine)
@@ -51,8 +51,8 @@ function deleteMachine(reservation: LedgerReservation, context: ActContext): Act
 }
 
 /**
- * N, M, L; writes M's status. There is no mark, neither ours nor another: what is there later is ours. While N is cordoned for r the note stays, so that a mark
- * that arrives late is known, too.
+ * N, M, L; writes M's status. There is no mark yet, neither ours nor another: a mark that is there later is ours. The note stays while N is cordoned for r, so
+ * that a mark that arrives late is known, too.
  */
 function noteOutOfService(reservation: LedgerReservation, context: ActContext): Act {
   return onCordonedNode('note-out-of-service', 'machine', reservation, context, (machine, node) => {
@@ -62,7 +62,7 @@ function noteOutOfService(reservation: LedgerReservation, context: ActContext): 
   });
 }
 
-/** N, M, L; writes N. Only after the proof that the node is off; a node that was turned on since was so by a later reservation. It is noted on M that the mark is ours. */
+/** N, M, L; writes N. Only after the proof that the node is off. Only a later reservation could have turned it on since. M notes that the mark is ours. */
 function markOutOfService(reservation: LedgerReservation, context: ActContext): Act {
   return onCordonedNode('mark-out-of-service', 'node', reservation, context, (machine, node) => {
     const object = markedOutOfService(machine, node);

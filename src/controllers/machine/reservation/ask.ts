@@ -43,14 +43,14 @@ function refusalOf(component: WaitingComponent, machine: Machine, facts: AskFact
   const set = facts.sets.get(component.setUID);
   if (component.kind === 'Forward' && set === undefined)
     return refused('MachineComponentSet', `a MachineComponentSet owns ${component.name} of this machine again`);
-  // A set that stops holds back what is new; it neither forbids the way back nor the repair of what it has already put there.
+  // A set that stops holds back new content. It forbids neither the way back nor the repair of content that is there already.
   if (component.kind === 'Forward' && set?.stopped !== undefined)
     return refused(`MachineComponentSet/${set.name}`, `MachineComponentSet ${set.name} is no longer ${set.stopped.toLowerCase()}`);
   const freeze = frozenBy(facts.freezes, classOf(component), poolOf(machine));
   return freeze === undefined ? undefined : frozenVerdict(freeze);
 }
 
-/** Components that may begin now as far as hold, sets and freezes go; without any, why. Holds of reservations that have no order yet, too (docs/protocols.md#d6). */
+/** Components that hold, sets and freezes allow to begin now; where there are none, why. Applies also to reservations without an order (docs/protocols.md#d6). */
 export function permitted(machine: Machine, facts: AskFacts): { components: WaitingComponent[]; refusal: Verdict | undefined } {
   const waiting = waitingComponents(machine);
   if (waiting.length === 0) return { components: [], refusal: undefined };
@@ -64,8 +64,8 @@ export function permitted(machine: Machine, facts: AskFacts): { components: Wait
 }
 
 /**
- * Entries that a reservation may carry out now: permitted, and exactly what it was granted for: what an entry has become since asks again. A reservation that names
- * none covers nothing.
+ * Entries that a reservation may carry out now: they are permitted, and are exactly those that it was granted for. An entry that has changed since asks again. A
+ * reservation that names no entries covers none.
  */
 export function orderable(reservation: LedgerReservation, machine: Machine, facts: AskFacts): WaitingComponent[] {
   return permitted(machine, facts).components.filter(
@@ -81,13 +81,13 @@ export function orderable(reservation: LedgerReservation, machine: Machine, fact
 export function retryAt(machine: Machine): string | undefined {
   const order = machine.spec.operation;
   if (order === undefined) return undefined;
-  // What a repair left behind is for its rule to answer.
+  // The rule of a repair decides about the machine after it.
   const passing = order.kind === 'Change' && endOf(machine)?.outcome === 'TransientFailure';
   const blocked = isDrainTimeout(order);
   return passing || blocked ? order.notAfter : undefined;
 }
 
-/** A drain that did not end keeps back only what drains for the same reason: neither what needs no drain, nor the way back behind a deletion. */
+/** A drain that did not end keeps back only requests that drain for the same reason: neither those without a drain, nor the way back after the drain of a deletion. */
 function triedLately(machine: Machine, request: { kind: 'Change' | 'Delete'; drains: boolean }, nowMs: number): Verdict | undefined {
   const order = machine.spec.operation;
   const isConcerned = order?.kind === 'Cancelled' ? request.drains && mayBeOf(order, request.kind) : order?.kind === request.kind;
@@ -116,7 +116,7 @@ export function askOf(machine: Machine, facts: AskFacts): Ask {
   if (change.state === 'Asks' && change.request.class === 'Restore') return change;
   const repair = askRepairAgain(machine, facts);
   if (repair.state === 'Asks') return repair;
-  // What goes is not brought forward any more, unless it may not go yet.
+  // A machine that goes gets no new content any more, unless it may not go yet.
   const going: Ask = isRetiring(machine, facts) ? askDeletion(machine, facts) : { state: 'Nothing' };
   if (going.state === 'Asks' || (going.state === 'Refused' && change.state !== 'Asks')) return going;
   return change.state === 'Asks' || repair.state === 'Nothing' ? change : repair;
@@ -134,7 +134,7 @@ function backedOff(machine: Machine, keys: readonly string[], { nowMs }: AskFact
   return until === undefined ? undefined : refused('Machine/retry', `it is past ${until}: the last try came to nothing`);
 }
 
-/** What forbids that a machine goes, before any limit is asked. Holds also of a reservation that has no order yet, and of one that is taken over (docs/protocols.md#d11). */
+/** What forbids that a machine goes, before any limit. Applies also to a reservation without an order, and to one that is taken over (docs/protocols.md#d11). */
 export function deletionRefusal(machine: Machine, facts: Pick<AskFacts, 'freezes' | 'agentAnswers'>): Verdict | undefined {
   const held = heldBy(machine);
   // A node that never comes back would be reported as held for ever.
@@ -158,7 +158,7 @@ function askDeletion(machine: Machine, facts: AskFacts): Ask {
   return { state: 'Asks', request, components: [] };
 }
 
-/** Whether a way back would ask now: a deletion that has no order gives way to it (docs/protocols.md#d9). */
+/** Whether a way back would ask now: it goes before a deletion without an order (docs/protocols.md#d9). */
 export function asksForRestore(machine: Machine, facts: AskFacts): boolean {
   const change = askChange(machine, facts);
   return change.state === 'Asks' && change.request.class === 'Restore';
@@ -195,7 +195,7 @@ export function deletion(machine: Machine): Pick<Request, 'kind' | 'requesterUID
   };
 }
 
-/** Entries of several sets ride one operation, as far as a reservation's scopes reach; the way back first, and nothing with it. */
+/** One operation carries entries of several sets, as far as a reservation's scopes reach. The way back goes first, and alone. */
 function ridesTogether(waiting: readonly WaitingComponent[]): WaitingComponent[] {
   const restores = waiting.filter((component) => component.kind === 'Restore');
   const components = restores.length > 0 ? restores : waiting;

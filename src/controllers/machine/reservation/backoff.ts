@@ -1,6 +1,6 @@
 /**
- * What came to nothing is asked for again ever later (docs/protocols.md#c10). The count stands in the operation itself, written with it: a leader that takes
- * over goes on from there. Pure.
+ * After each try without success a machine waits longer before it asks again (docs/protocols.md#c10). The operation itself carries the count, so that a leader
+ * that takes over goes on from there. Pure.
  */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../../api/machine.ts';
@@ -14,13 +14,13 @@ const BASE_MS = 30_000;
 const MAX_MS = 3_600_000;
 /** A repair is for a node that has failed: it is not kept waiting for as long. */
 const MAX_REPAIR_MS = 600_000;
-/** What lies longer back than this counts no more. */
+/** A try that ended longer ago than this does not count. */
 const FORGET_MS = 6 * 3_600_000;
 const MAX_TRIES = 32;
 /** Of `of`. */
 const MAX_KEYS = 64;
 
-/** The server's clock may be set back; an instant of what was written before that is this much in the future at most, or nothing. */
+/** The server's clock may be set back. A time that was written before that counts only where it is at most this far in the future. */
 const AHEAD_MS = 10_000;
 
 export const changeKey = ({ name, revision }: Pick<WaitingComponent, 'name' | 'revision'>): string => `Change ${name}@${revision}`;
@@ -49,7 +49,7 @@ function cameToNothing(machine: Machine): boolean {
   return found.state === 'Ended' && ['Cancelled', 'Superseded', 'TransientFailure'].includes(found.outcome);
 }
 
-/** The last try for one of these, where it came to nothing lately. */
+/** The last try for one of these, where it had no success lately. */
 function lastTry(machine: Machine, keys: readonly string[], nowMs: number): Retry | undefined {
   const retry = machine.spec.operation?.retry;
   if (retry === undefined || !keys.some((key) => retry.of.includes(key)) || !cameToNothing(machine)) return undefined;
@@ -57,7 +57,7 @@ function lastTry(machine: Machine, keys: readonly string[], nowMs: number): Retr
   return sinceMs >= -AHEAD_MS && sinceMs < FORGET_MS ? retry : undefined;
 }
 
-/** A deletion waits for what made it give way, not for a count of its own: it hands on what was tried before it. */
+/** A deletion has no count of its own: it waits for what stopped it, and hands on the count of what was tried before it. */
 function carriedOver(machine: Machine, nowMs: number): Retry {
   const last = cameToNothing(machine) ? machine.spec.operation?.retry : undefined;
   if (last === undefined) return { of: [DELETE_KEY], tries: 1, at: new Date(nowMs).toISOString() };
@@ -83,7 +83,7 @@ export function retryUntil(machine: Machine, keys: readonly string[], nowMs: num
   const last = lastTry(machine, keys, nowMs);
   if (last === undefined) return undefined;
   const maxMs = keys.every((key) => key.startsWith('Repair ')) ? MAX_REPAIR_MS : MAX_MS;
-  // What was given up before its order may have been refused by what will judge it again: once it may ask at once.
+  // A reservation that was given up before its order may ask again at once, one time: the limit that refused it will judge it again.
   const earlier = last.tries - (machine.spec.operation?.kind === 'Cancelled' ? 2 : 1);
   const untilMs = Date.parse(last.at) + (earlier < 0 ? 0 : Math.min(maxMs, BASE_MS * 2 ** earlier));
   return nowMs < untilMs ? new Date(untilMs).toISOString() : undefined;

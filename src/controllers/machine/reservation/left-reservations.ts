@@ -1,7 +1,7 @@
 /**
- * The reservations of a ledger that is lost, from what its terms wrote elsewhere (docs/protocols.md#d1). Pure. What may still be under way is given its reservation again, by
- * its own id: from there it ends as it would have ended. Which reservation it was, where only its id is left, is not known: it is held as a Change that was
- * granted for nothing, and so is given up by the writes of #d6, which make every late order and every late cordon of it lose.
+ * The reservations of a ledger that is lost, from what its terms wrote elsewhere (docs/protocols.md#d1). Pure. Each operation that may still be under way gets its
+ * reservation again, under its own id, and ends as it would have ended. Where only the id is left, the kind of the reservation is unknown: it becomes a Change
+ * that was granted nothing. The writes of #d6 give that up, and make every late order and every late cordon of it lose.
  */
 import { MAX_SCOPES, type LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../../api/machine.ts';
@@ -31,8 +31,8 @@ interface Left {
 }
 
 /**
- * Lists that were made one after the other will do, in this order: machines, nodes, jobs. A late order of a reservation comes after its cordon on the Node, or,
- * where there is none, after its note on the job: so what the machines do not show yet the lists after them do.
+ * Lists that were made one after the other are enough, in this order: machines, nodes, jobs. A late order of a reservation comes after its cordon on the Node, or,
+ * where there is none, after its note on the job. So the later lists show what the list of machines did not show yet.
  */
 export function leftReservations({ machines, nodes, sets, jobs, since }: Traces): LedgerReservation[] {
   const { facts } = cellSets(sets);
@@ -55,7 +55,7 @@ function leftBy(left: Left, sets: ReadonlyMap<string, SetFacts>, since: string):
   const order = machine.spec.operation;
   if (order !== undefined && !isOver(order, left, sets)) {
     const { id, kind, notAfter } = order;
-    // What a cancelled one was of makes no difference any more.
+    // The kind of a cancelled one makes no difference any more.
     return reservationOf(left, { id, kind: kind === 'Cancelled' ? 'Change' : kind, notAfter, order }, sets, since);
   }
   const owner = node === undefined ? undefined : ownerOf(node);

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../api/ports.ts';
 
-/** A pass over thousands of waiting machines takes its time, and every event asks for one. After a pass this long others get `REST` times as much. */
+/** A pass over thousands of waiting machines takes long, and every event asks for one. After a pass this long, the next waits `REST` times as long. */
 const LONG_MS = 5;
 const REST = 3;
 

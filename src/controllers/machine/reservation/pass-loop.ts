@@ -22,7 +22,7 @@ import { createVerdicts, type Verdicts } from './verdicts.ts';
 export const BY_UID = 'machine/uid';
 /** The only key of the reservation pass. */
 export const PASS = 'cell';
-/** What is asked, and whether what is reserved may go on, depends on time and on what no event shows (a Lease that grows old, a window that closes). */
+/** Requests, and whether a reservation may go on, depend on time without any event: a Lease grows old, a window closes. */
 const AGAIN_MS = 2000;
 
 export interface PassOptions {

@@ -39,7 +39,7 @@ export interface CellView {
   agentAnswers(machine: Machine): boolean;
   /** Since when this machine has been asking, as far as this leader knows, ms. */
   askingSince(machineUID: string): number;
-  /** Why these stores must not be judged by; undefined when they may. */
+  /** Why nothing may be judged from these stores; undefined when they are current. */
   stale: string | undefined;
 }
 
@@ -51,7 +51,7 @@ export interface PassResult {
   revoked: () => ReadonlyMap<string, Verdict> | undefined;
 }
 
-/** A reservation whose order was not given: nothing has begun that could not be left. */
+/** A reservation without an order: nothing has begun that could not be stopped. */
 export const isUnordered = (reservation: LedgerReservation, machine: Machine | undefined): boolean =>
   machine !== undefined && machine.metadata.uid === reservation.machineUID && machine.spec.operation?.id !== reservation.id;
 
@@ -92,8 +92,8 @@ function askedNow(machine: Stored<Machine>, node: Stored<Node> | undefined, fact
 }
 
 /**
- * Whose cordon is on the Node of a machine without a reservation: it arrived late, and is about to be lifted. What counts as unavailable takes no place more, and
- * with this cordon that would end.
+ * The owner of a cordon on the Node of a machine without a reservation: the cordon arrived late, and is about to be lifted. A machine that is unavailable takes no
+ * further place. Without this cordon it would be available, and would take one.
  */
 function strayOn(machine: Stored<Machine>, node: Stored<Node> | undefined): string | undefined {
   const claim = claimOf(machine, machine.status?.providerID, node);
@@ -101,7 +101,7 @@ function strayOn(machine: Stored<Machine>, node: Stored<Node> | undefined): stri
   return owner === DEGRADED ? undefined : owner;
 }
 
-/** What asks, and why what may not even ask may not. Counted against nothing yet. */
+/** The requests, and the verdicts on machines that may not ask. No limit is counted yet. */
 function requestsOf(view: CellView, state: LedgerState): { requests: Request[]; refused: Map<string, Verdict> } {
   const requests: Request[] = [];
   const refused = new Map<string, Verdict>();
@@ -183,11 +183,11 @@ export function decidePass(view: CellView, state: LedgerState, newID: () => stri
   const revoked = (): ReadonlyMap<string, Verdict> => {
     if (unordered.length === 0) return NONE;
     const left = usage();
-    // What is cancelled already is on its way out: nothing more need go for it.
+    // A cancelled reservation will be freed: no other one has to go in its place.
     for (const reservation of cancelledOf(view, state)) left.remove(reservation);
     return revocations(unordered, left, sources, nowMs);
   };
-  // What is revoked still holds its places: it goes by the machine controller's writes, and only then.
+  // A revoked reservation still holds its places, until the writes of the machine controller free it.
   const judgement =
     requests.length === 0 ? undefined : judge(requests, usage(), sources, { reservations: state.reservations.length, nowMs });
   for (const { machineUID, requester } of requests) {
@@ -198,8 +198,8 @@ export function decidePass(view: CellView, state: LedgerState, newID: () => stri
 }
 
 /**
- * Why a reservation without an order may not go on by clock and labels alone, at this very moment: what lies between two passes. undefined for every
- * other reservation.
+ * Why a reservation without an order may not go on, by clock and labels at this moment: that may change between two passes. undefined for every other
+ * reservation.
  */
 export function closedNow(
   reservation: LedgerReservation,

@@ -22,7 +22,7 @@ import type { StepKinds } from '../step-kind.ts';
 import { isOrderFenced, isSucceeding, jobOfReservation, successionRequest, successorOf } from '../repair/repair.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from '../guards.ts';
 
-/** M, N, L; writes L. What M and N show of r stays so until a later reservation, which r's place in L excludes. */
+/** M, N, L; writes L. What M and N show of r can change only with a later reservation, and there is none while r is in L. */
 function freeCancelled(reservation: LedgerReservation, context: ActContext): Act {
   return freeing('free-cancelled', reservation, context, (machine, claim) => ({
     by: 'Cancelled',
@@ -34,7 +34,7 @@ function freeCancelled(reservation: LedgerReservation, context: ActContext): Act
   }));
 }
 
-/** M, N, L; writes L. Report, record and settled cordon stay so until a later reservation, which r's place in L excludes. */
+/** M, N, L; writes L. Report, record and settled cordon can change only with a later reservation, and there is none while r is in L. */
 function releaseReported(reservation: LedgerReservation, context: ActContext): Act {
   return freeing('release', reservation, context, (machine, claim) => {
     const report = reportOn(reservation, machine);
@@ -94,8 +94,8 @@ function takeOverForDeletion(reservation: LedgerReservation, context: ActContext
 }
 
 /**
- * docs/protocols.md#c9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin, or never comes. Its places are taken already; that
- * rates have room is judged by the very ledger in which it is counted.
+ * docs/protocols.md#c9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin, or never comes. Its places are taken already. The
+ * ledger that is written is also the one by which the rates are judged.
  */
 function takeOverForRepair(reservation: LedgerReservation, jobUID: string, context: ActContext): Act {
   return {

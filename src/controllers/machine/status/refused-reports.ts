@@ -1,7 +1,7 @@
 /**
- * Machines whose status the server refuses to take from this controller, such as where an agent left there what the schema does not allow any more. Nothing
- * else waits for it: it is sent again with every turn of the machine, and by itself ever later. What a turn finds before
- * that is due makes it no later: how often a machine has a turn shows nothing about how long the server refuses.
+ * Machines whose status the server refuses to take from this controller, such as where an agent left a value there that the schema does not allow any more.
+ * Nothing else waits for it. The status is sent again each time the machine is reconciled, and otherwise after a time that grows with each refusal. A
+ * reconciliation before that time does not make it grow: it shows nothing about how long the server refuses.
  */
 import { halfJitterMs, type Backoff } from '../../../kube/backoff.ts';
 import type { Clock, Random } from '../../../api/ports.ts';

@@ -23,7 +23,7 @@ export interface ReportInput {
   view: MachineView;
   /** Defender's last verdict, while the machine asks. */
   verdict: Verdict | undefined;
-  /** Evictions that were refused in this run, each with whose no it was. */
+  /** Evictions that were refused in this run, each with what refused it. */
   refusals: readonly string[];
   /** Budgets that will never let these pods go, as they stand. */
   unending?: readonly string[];
@@ -78,7 +78,7 @@ export function statusOf({ view, verdict, refusals, unending = [], budgets = [] 
     summary(view, findings),
   ].map((each) => ({ ...each, ...(generation === undefined ? {} : { observedGeneration: generation }) }));
   const before = (status?.conditions ?? []).filter((each) => inputs.some((input) => input.type === each.type));
-  // A cordon that the Node of before had is put on this one first: it is not known any more once the Machine names this one.
+  // The cordon of the former Node is put on this one first: once the Machine names this one, that cordon is unknown.
   const claimed = claim.state === 'Claimed' && !owesDegraded(machine, claim.node) ? claim.node.metadata : undefined;
   const nodeRef = claimed === undefined ? status?.nodeRef : { name: claimed.name, uid: claimed.uid };
   const addresses =
