@@ -44,7 +44,7 @@ export interface Known {
 }
 
 export type Verdict =
-  /** It is no business of KubeNode. */
+  /** KubeNode does not judge it. */
   | { do: 'Leave' }
   | { do: 'Wait'; why: string }
   | { do: 'Deny'; reason: string; message: string }

@@ -18,10 +18,10 @@ export async function reconcileMachine(deps: IdentityDeps, key: string, run: Rec
   const due = readmissionOf(machine, clock.now());
   if (due === undefined || provider === undefined) return;
   if (due.inMs > 0) return { requeueAfterMs: due.inMs };
-  // An agent that was admitted a moment ago must not be put out by what a cache has not seen.
+  // An agent that was admitted a moment ago must keep its identity, though a cache may not show it yet.
   const live = await client.find(Machines, machine.metadata, { signal });
   if (live?.metadata.uid !== machine.metadata.uid || (readmissionOf(live, clock.now())?.inMs ?? 1) > 0) return { requeueAfterMs: AGAIN_MS };
-  // What is not there is not made here: its machine is NodeLost, or the machine controller makes it.
+  // An instance that is not there is not made here: its machine is NodeLost, or the machine controller makes it.
   const instance = await provider.get(machine.status?.providerID ?? provider.providerIDOf(requestOf(machine)), signal);
   if (instance === undefined || instance.state === 'Deleting') return { requeueAfterMs: RESYNC_MS };
   run.log.info({ why: due.why, again: due.again }, 'the node gets a new bootstrap');

@@ -31,7 +31,7 @@ export interface IdentityControllerOptions {
   log: Log;
   recorder: Recorder;
   signal: AbortSignal;
-  /** A request that was approved and is not signed by then is taken for one that never will be. Default 60,000. */
+  /** A request that is not signed so long after its approval counts as one that never will be. Default 60,000. */
   signerDeadlineMs?: number;
   /** Names of Nodes that are no Machine's, whether or not they exist now; `*` stands for any characters. */
   reservedNodeNames?: readonly string[];
@@ -127,7 +127,7 @@ async function reconcileRequest(deps: IdentityDeps, name: string, run: Reconcile
   }
 }
 
-/** A new one may be one too many: of those before it some are judged again. */
+/** A new request may be one too many: some of those before it are judged again. */
 function concerned(requests: IdentityDeps['requests'], request: StoredRequest, old?: StoredRequest): string[] {
   if (!isJudged(request)) return [];
   return [request, ...(old === undefined ? beside(requests, request).slice(0, 2 * MOST_LEFT) : [])].map(({ metadata }) => metadata.name);

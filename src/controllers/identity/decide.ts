@@ -1,6 +1,6 @@
 /**
- * Whether a request for a certificate is approved: pure. This is the only check there is of what a signer of Kubernetes puts into a client
- * certificate, so everything is compared with what it has to be, and never searched for in what it may be (docs/protocols.md#g1, #g4).
+ * Whether a request for a certificate is approved: pure. Nothing else checks what a signer of Kubernetes puts into a client certificate. So everything in the
+ * request must equal what is expected; nothing is allowed besides (docs/protocols.md#g1, #g4).
  */
 import { AGENT_USAGES, IDENTITY_SECONDS, requesterOf, SIGNERS, vouchedText, type MachineKey, type Requester } from '../../api/admission.ts';
 import { AGENTS, agentUser } from '../../api/identity.ts';
@@ -29,7 +29,7 @@ function decideAgent(asked: Asked, { machine, nowMs }: Known): Verdict {
   const claimed = claimsAgent(asked.request);
   if (requester === undefined)
     return claimed ? deny('ForeignRequester', `${asked.username} is no agent and asks for the identity of one`) : LEAVE;
-  // A ServiceAccount may merely be named so.
+  // A ServiceAccount of something else may have such a name.
   const ours = claimed || requester.kind === 'Certificate';
   const who = `${requester.namespace}/${requester.name}`;
   if (machine === undefined) return ours ? deny('NoMachine', `there is no Machine ${who}`) : LEAVE;
@@ -86,8 +86,8 @@ function admission(asked: Asked, { keySHA256 }: SigningRequest, bootstrap: Boots
 }
 
 /**
- * By the identity itself. A certificate does not show of which epoch it is, nor of which of two Machines that had one name; the key does: it is the
- * one that was recorded, or that one vouches for it.
+ * By the identity itself. A certificate shows neither its epoch nor to which of two Machines of one name it belongs. The key shows both: it is the recorded one,
+ * or the recorded one vouches for it.
  */
 function renewal(asked: Asked, request: SigningRequest, bootstrap: Bootstrap, requester: Requester, nowMs: number): Verdict {
   const { epoch, keySHA256, formerKeySHA256, by } = bootstrap;
@@ -103,7 +103,7 @@ function renewal(asked: Asked, request: SigningRequest, bootstrap: Bootstrap, re
   const voucher = isVouched(asked.voucher, vouchedText(request.der), accepted);
   if (voucher === undefined)
     return deny('KeyUnknown', `the key is neither the one that was admitted in epoch ${epoch} nor vouched for by it`);
-  // The agent that vouches with the key before the last never got that last one: it goes on with what it has.
+  // An agent that vouches with its former key never got the certificate of the newer one: it goes on with what it has.
   return { ...renewed, record: { ...record, keySHA256: request.keySHA256, formerKeySHA256: voucher } };
 }
 

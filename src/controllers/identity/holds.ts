@@ -1,5 +1,5 @@
 /**
- * Which pool a Node's name is of: that of the Machines for which kubelets' certificates with that name were approved, until the last of these ends. A
+ * Which pool holds the name of a Node: the pool of the Machines for which kubelets' certificates with that name were approved, until the last of these ends. A
  * certificate outlives its Machine, and is valid for each Node that has that name then (docs/protocols.md#g4f).
  */
 import { controllerError } from '../shared/errors.ts';
@@ -25,7 +25,7 @@ export interface Hold {
 export const HOLD_ENDS = 'kubenode.io/certificates-end';
 const HOLD_SINCE = 'kubenode.io/held-since';
 const ISSUED = 'issued';
-/** As many requests for one Node are approved before a signer has signed one of them. A kubelet waits for one at a time. */
+/** How many requests for one Node are approved before a signer has signed one of them. A kubelet waits for one at a time. */
 export const MOST_UNSIGNED = 16;
 const HOUR_MS = 3_600_000;
 /** For one that asks for no lifetime: what Kubernetes' signer gives unless it was set up otherwise. */
@@ -50,8 +50,8 @@ const later = (...ends: (string | undefined)[]): string =>
   rfc3339(Math.max(...ends.filter((end) => end !== undefined).map((end) => Date.parse(end))));
 
 /**
- * With one more request that is about to be approved. `there`: UIDs of requests that what they get may still be seen of. Those that are gone keep
- * their bound as long as it lasts, so they may share the latest.
+ * With one more request that is about to be approved. `there`: UIDs of requests that still exist, so that their certificate can still be read. The bounds of
+ * requests that are gone do not change any more, so these share the latest one.
  */
 export function withRequest(ends: Ends, uid: string, seconds: number | undefined, nowMs: number, there: readonly string[] = []): Ends {
   const still = rest(ends, nowMs);

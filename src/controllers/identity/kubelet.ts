@@ -1,6 +1,6 @@
 /**
- * Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (docs/protocols.md#g4). The one who may
- * create Machines chooses their names, so a name alone never makes a Node this Machine's.
+ * Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (docs/protocols.md#g4). Whose Node it is
+ * never follows from a name alone, since people who may create Machines choose their names.
  */
 import { IDENTITY_SECONDS, requesterOf, SIGNERS } from '../../api/admission.ts';
 import { AGENTS } from '../../api/identity.ts';
@@ -21,8 +21,8 @@ const NODE_USER = 'system:node:';
 const LEAVE: Verdict = { do: 'Leave' };
 
 /**
- * Node that the requester may have a kubelet's certificate for, out of who asks and never out of the request; undefined: there is none, or the
- * signer is not a kubelet's.
+ * The Node for which the requester may have a kubelet's certificate. It follows from the requester, and never from the request. undefined: there is none, or
+ * the signer is not a kubelet's.
  */
 export function nodeFor({ username, signerName }: Pick<Asked, 'username' | 'signerName'>): string | undefined {
   if (signerName === SIGNERS.client) return undefined;
@@ -81,8 +81,8 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
 }
 
 /**
- * A Node that is there belongs to a Machine that has claimed it (which it does by providerID, and then by UID), or that has its providerID. That of
- * the Machine is what its provider reports; what a node or its agent reports about itself proves nothing.
+ * A Node that is there belongs to the Machine that has claimed it (by providerID, and then by UID), or that has its providerID. The provider reports the
+ * providerID of the Machine. What a node or its agent reports about itself proves nothing.
  */
 function nodeVerdict(name: string, machine: Stored<Machine>, { node, reserved, server }: Known): Verdict | undefined {
   if (isOfServer(name, server)) return serverName(`Node ${name}`);
@@ -102,15 +102,15 @@ function nodeVerdict(name: string, machine: Stored<Machine>, { node, reserved, s
 }
 
 /**
- * Others judge a Node that is not KubeNode's. Where a pool has the name, no other approver may: left open, the request would be there when another
- * Machine claims the Node. A kubelet that was too early asks again within a minute.
+ * KubeNode leaves requests for other Nodes to other approvers. It denies the request where a pool has the name: left open, the request would still be there when
+ * another Machine claims the Node. A kubelet that was too early asks again within a minute.
  */
 function judgeUnclaimed(node: string, { hold, nowMs }: Known): Verdict {
   if (hold === undefined || !isHeld(hold, nowMs)) return LEAVE;
   return deny('NodeUnclaimed', `no Machine claims Node ${node}, whose name Machines of pool ${hold.pool} have certificates for`);
 }
 
-/** Certificates outlive their Machine, and who had one of another pool would be this Machine's Node with it. */
+/** Certificates outlive their Machine: a machine of another pool that has one with this name would be this Machine's Node. */
 function judgeHeld(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: Known): Verdict {
   const { hold, nowMs } = known;
   const pool = machine.metadata.namespace ?? '';
@@ -123,15 +123,15 @@ function judgeHeld(asked: Asked, machine: Stored<Machine>, node: string, serving
   if (before !== undefined) return deny('RequestOutdated', `this request was made before ${before}: who it is of now asks again`);
   const verdict = judge(asked, machine, node, serving, known);
   const unsigned = hold?.unsigned ?? [];
-  // Each of them could be signed for a year, until its signer has shown for how long.
+  // Each of them may be signed for a year: the lifetime is unknown before the signer has signed.
   if (verdict.do === 'Approve' && unsigned.length >= MOST_UNSIGNED && !unsigned.includes(asked.uid))
     return deny('TooManyRequests', `${unsigned.length} requests for Node ${node} are approved, and not signed yet`);
   return verdict.do === 'Approve' ? { ...verdict, holder: pool } : verdict;
 }
 
 /**
- * What makes the requester this Machine's Node or agent, where it came after the request: then another client may have made it. All of these are
- * instants that the API server wrote, so no clock is compared with another (docs/protocols.md#g4g).
+ * What is newer than the request, though the requester is this Machine's Node or agent only by it: then another client may have made the request. The API server
+ * wrote all of these times, so no clock is compared with another (docs/protocols.md#g4g).
  */
 function whatCameAfter({ createdAt }: Asked, machine: Stored<Machine>, { node, hold }: Known): string | undefined {
   const createdMs = Date.parse(createdAt);
@@ -202,7 +202,7 @@ function judgeNames(
   const stolen = names.find(({ value }) => isOfServer(value, server));
   if (stolen !== undefined) return serverName(`${stolen.type} ${stolen.value}`);
   const isChosen = isChosenByPeople(node, machine, nodeDomains);
-  // A person who may create Machines typed these addresses. Only a person who knows the machine may approve.
+  // People who may create Machines typed these addresses. Only a person who knows the machine may approve them.
   if (machine.spec.provider?.name === SSH_PROVIDER)
     return !isChosen && names.every(({ type, value }) => type === 'dns' && value === node)
       ? { do: 'Approve', reason: 'NodeOfMachine', message: `its only name is that of Node ${node}` }

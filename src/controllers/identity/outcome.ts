@@ -12,7 +12,7 @@ import { nodeOf } from './kubelet.ts';
 import { recordBootstrap, TOKEN } from './record.ts';
 import { askedOf, conditionOf, machineOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
 
-/** By whichever approver: the name of that Node is the pool's until the certificate ends, which only its signer decides. */
+/** The pool holds the name of that Node until the certificate ends, also where another approver approved it. Only the signer decides when it ends. */
 export async function afterIssue({ clock, namespace, signal }: IdentityDeps, request: StoredRequest, run: ReconcileContext): Promise<void> {
   if (request.spec.signerName === SIGNERS.client) return;
   const node = nodeOf(askedOf(request));

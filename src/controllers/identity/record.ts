@@ -13,8 +13,8 @@ export interface Report {
 }
 
 /**
- * Writes what is known of a machine's admission, if its spec and the record of its admission are still as they were read: the faster writer wins, and the
- * other decides again. Nothing that its agent writes is decided on (docs/protocols.md#c4a). Errors: those of the API, `Conflict` above all.
+ * Writes what is known of a machine's admission, if its spec and the record of its admission are still as they were read. The faster writer wins, and the other
+ * decides again. No decision depends on what the agent writes (docs/protocols.md#c4a). Errors: those of the API, `Conflict` above all.
  */
 export async function recordBootstrap(
   client: Client,

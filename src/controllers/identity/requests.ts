@@ -19,7 +19,7 @@ const SIGNER_NAMES: readonly string[] = Object.values(SIGNERS);
 /** Whether it is of a signer whose requests KubeNode judges. */
 export const isJudged = ({ spec }: CertificateSigningRequest): boolean => SIGNER_NAMES.includes(spec.signerName);
 
-/** What is read of it, and no more: others make as many as they like, with all that the API takes (docs/protocols.md#g7a). */
+/** Only the fields that are read: other clients may make any number of requests, of any size that the API takes (docs/protocols.md#g7a). */
 export function keptOf(request: StoredRequest): StoredRequest {
   const { apiVersion, kind, metadata, spec, status } = request;
   const { name, uid, resourceVersion, creationTimestamp, annotations } = metadata;

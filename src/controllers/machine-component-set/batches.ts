@@ -48,8 +48,8 @@ export function roomFor({ byContent, havePassed }: SetBatches, content: Content,
 }
 
 /**
- * What is in flight on a machine that is to have other content now, or none, or that left in the middle of it and is selected again, takes a place of
- * the batch under way, and is no part of it.
+ * Content in flight on a machine that is to have other content now, or none, or that left in the middle of it and is selected again. It takes a place of the
+ * batch under way, and is no part of it.
  */
 function withPlacesOf({ length }: readonly Standing[], state: BatchState): BatchState {
   return { ...state, room: Math.max(0, state.room - length) };
@@ -65,7 +65,7 @@ function batchState(batches: readonly CountOrPercent[], members: readonly Standi
   for (const cohort of cohorts) {
     const own = members.filter((each) => each.cohort === cohort);
     const later = members.filter((each) => each.cohort > cohort && each.holds && isInFlight(each));
-    // What passed before this cohort had a member that passed.
+    // An earlier cohort has passed, so one of its members has.
     last = cohortState(batches, cohort, own, last !== undefined);
     if (last.current !== undefined) return withPlacesOf(later, last);
   }

@@ -1,4 +1,4 @@
-/** Which sets and Machines a change leads to: those about which it may change the decision. Pure. */
+/** The sets and Machines for which a change of an object may change the decision. Pure. */
 import type { Machine } from '../../api/machine.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
 import { machineComponentName } from '../../api/machine-component/values.ts';
@@ -48,12 +48,12 @@ export function machinesOf(machines: Pick<Store<Machine>, 'list'>, set: Stored<M
     .map((machine) => keyOf(machine.metadata));
 }
 
-/** What its machines ask of their set is how long they soak; all else comes to them as an entry. */
+/** Machines read only the soak of their set. All else comes to them as an entry. */
 export function ifSoakChanged(keys: (set: Stored<MachineComponentSet>) => string[]): KeyFunction<MachineComponentSet> {
   return (set, old) => (old !== undefined && old.spec.soakSeconds === set.spec.soakSeconds ? [] : keys(set));
 }
 
-/** An agent's progress and heartbeat fields change often; only what a set decides by leads to it. */
+/** An agent's progress and heartbeat fields change often. Only fields by which a set decides lead to it. */
 export function ifRelevant(keys: KeyFunction<Machine>): KeyFunction<Machine> {
   return (machine, old) => (old !== undefined && relevant(machine) === relevant(old) ? [] : keys(machine, old));
 }

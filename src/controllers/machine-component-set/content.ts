@@ -62,8 +62,8 @@ export type Counted = Revision & { since: number };
  * The revision that counts the content of `spec`: the recorded one while the content is the same, else the next number. `floor` is the highest
  * number found on a Machine, for a status that was lost or restored.
  *
- * Machines in use that the set selects now and has given nothing (`hasAdded`) make a next number of the same content once selectors or pools have
- * changed, or once every batch had passed: they are batched by themselves, and what was proved without them is evidence no more (docs/protocols.md#b5).
+ * Machines in use that the set selects now and has given nothing (`hasAdded`) lead to a next number of the same content once selectors or pools have
+ * changed, or once every batch had passed: they get batches of their own, and what was proved without them is no evidence any more (docs/protocols.md#b5).
  */
 export function revisionOf(
   set: MachineComponentSet,

@@ -87,7 +87,7 @@ export async function runMachineComponentSetController(options: SetControllerOpt
     ],
     reconcile: (key, run) => reconcileMachine({ sets: stores.sets, machines, liveness, clock, recorder }, key, run),
   });
-  // A renewal changes no decision; that a holder is alive again does.
+  // A renewal changes no decision, save where its holder had been stale.
   liveness.onReturn((key) => {
     for (const machine of stores.machines.byIndex(BY_LEASE, keyOf(key))) {
       ofMachines.enqueue(keyOf(machine.metadata));

@@ -63,7 +63,7 @@ export function decideSet(view: SetView): Decision {
   const batches = setBatches(set.spec.batches ?? DEFAULT_BATCHES, standings, targets.main);
   const failures = failuresOf(set, revision, [...all, ...standings.former], now);
   const halted = stopOf(set, standings, failures);
-  // What may still be written to is known no better than that.
+  // The content of a Machine to which an entry may still be written is unknown.
   const isKnown = view.conflicts.length === 0 && view.open.length === 0;
   const isComplete = halted === undefined && isKnown && hasPassed(view, revision, batches, all);
   const requirements = findRequirements(view, all);
@@ -85,7 +85,7 @@ export function decideSet(view: SetView): Decision {
   return { step: 'Write', writes, facts: { ...facts, writes: writes.length, obstacles, overCeiling } };
 }
 
-/** docs/protocols.md#b4, #b6. Also judged by failures that are reported and not yet written down: they must stop this very pass. */
+/** docs/protocols.md#b4, #b6. Failures that are reported and not recorded yet count, too: they must stop this very pass. */
 function stopOf(set: MachineComponentSet, { members }: Standings, failures: readonly FailureRecord[]): Stop | undefined {
   const maxFailed = set.spec.maxFailed ?? 1;
   const names = failures.slice(0, 3).map((each) => each.machine);
@@ -104,7 +104,7 @@ function stopOf(set: MachineComponentSet, { members }: Standings, failures: read
   return undefined;
 }
 
-/** A set without machines proves nothing, but must not hold up a fleet for ever: it has passed after the soak. */
+/** A set without machines proves nothing, but must not stop a fleet for ever: it has passed after the soak. */
 function hasPassed(view: SetView, revision: Counted, batches: SetBatches, all: Standing[]): boolean {
   if (all.length > 0) return batches.havePassed;
   return view.now >= Date.parse(revision.startedAt) + soakMs(view.set);
@@ -167,7 +167,7 @@ function isNobodyInUseWaiting({ members, joiners }: Standings): boolean {
   return [...members, ...joiners].every((each) => each.holds || isNew(each.machine));
 }
 
-/** docs/protocols.md#b5: a machine that comes back later is one that is added, though it has an entry. What was decided for those inside must not hold for it. */
+/** docs/protocols.md#b5: a machine that comes back later counts as added, though it has an entry. The verdict on the machines inside must not apply to it. */
 function leaving({ former }: Standings): EntryWrite[] {
   return former.flatMap(({ machine, entry, hasStayed }) =>
     entry === undefined || !hasStayed || isDeleting(machine)
@@ -188,7 +188,7 @@ function propose(set: MachineComponentSet, standing: Standing, content: Content)
   if (standing.hasFailed) return [];
   const isThere = entry !== undefined && idOf(entry) === idOf(content);
   if (isThere && entry.failed === undefined) {
-    // What has been proved since needs no lane any more, and is left as it is.
+    // Content that has been proved since needs no lane any more, and is left as it is.
     const isCurrent =
       standing.hasStayed && ((entry.lane === 'Restore') === mayRestore(set, standing, content) || isVerified(standing.machine, entry));
     return isCurrent ? [] : [{ standing, content, lane: 'Adopt' }];
@@ -208,7 +208,7 @@ function works({ entry, reported, machine, agentFresh }: Standing): boolean {
   return entry !== undefined && missingEvidence({ entry, reported, bootID: machine.status?.agent?.bootID, agentFresh }) === undefined;
 }
 
-/** docs/protocols.md#b5: what the set has verified. Once the last batch has passed that is the target, and the joiners follow. What has the target keeps it. */
+/** docs/protocols.md#b5: what the set has verified. Once the last batch has passed that is the target, and the joiners follow. A machine that has the target keeps it. */
 function joiningContent(set: MachineComponentSet, targets: Targets): (joiner: Standing) => Content {
   const verified = set.status?.verified;
   if (verified === undefined) return (joiner) => joiner.target;

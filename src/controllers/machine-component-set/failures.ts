@@ -12,8 +12,8 @@ export const MAX_FAILURES = 100;
 const MESSAGE = 256;
 
 /**
- * docs/protocols.md#b4: who failed at this content, oldest first. What is recorded stays, also when its Machine is gone, until the content or `rolloutID` changes: a
- * machine that was replaced is no reason to try the next one. `all`: every machine that has an entry of this set.
+ * docs/protocols.md#b4: the machines that failed at this content, oldest first. A record stays, also when its Machine is gone, until the content or `rolloutID`
+ * changes: the replacement of a machine is no reason to try the next one. `all`: every machine that has an entry of this set.
  */
 export function failuresOf(
   set: MachineComponentSet,

@@ -89,8 +89,8 @@ async function pass(
 }
 
 /**
- * docs/protocols.md#b9: the sets bear the epoch of this term before Machines are read for it. A leader of an earlier term can write no status of theirs from then on, and so
- * give nothing that is not announced; what it gave before, this read shows.
+ * docs/protocols.md#b9: the sets bear the epoch of this term before Machines are read for it. From then on no leader of an earlier term can write their status, so it
+ * can give nothing that is not announced. This read shows what it gave before.
  */
 async function beginTerm({ sets, machines, stores, epoch, begun }: SetDeps, actors: Actors, run: Run): Promise<'again'> {
   const stamped: string[] = [];

@@ -59,8 +59,8 @@ function soakEnd(set: MachineComponentSet, members: readonly Standing[]): number
 }
 
 /**
- * docs/protocols.md#e2. Latches for its digest; a change to another digest and back has to be proved again. What a set without machines has counts only as long as
- * there are none: the first that comes must prove it.
+ * docs/protocols.md#e2. Latches for its digest; a change to another digest and back has to be proved again. The evidence of a set without machines counts only as
+ * long as there are none: the first machine that comes must prove it.
  */
 function evidenceFor({ set, now }: SetView, facts: Facts, machines: number): SetStatus['evidence'] {
   const { unitDigest } = set.spec;
@@ -79,7 +79,7 @@ function verifiedFor({ set, now }: SetView, facts: Facts, all: readonly Standing
   const { unitDigest } = set.spec;
   const content = contentFrom('Install', facts.revision);
   if (old !== undefined && old.unitDigest === unitDigest && idOfVerified(old) === idOf(content)) return old;
-  // A canary proves nothing of what all others get.
+  // A canary proves nothing about the content that all others get.
   if (!all.some((each) => each.passes && idOf(each.target) === idOf(content))) return old;
   const { version, values } = content;
   return { ...(unitDigest === undefined ? {} : { unitDigest }), version, ...(values === undefined ? {} : { values }), at: rfc3339(now) };

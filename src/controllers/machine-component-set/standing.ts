@@ -50,8 +50,8 @@ export interface Standings {
 }
 
 /**
- * Whether a machine that was in use when it was given its content, and that the set selects no more or wants other content on, may still fail at it. Another
- * machine must not be tried instead: a label would try them all. As a member it is not waited for once it is set aside or deleted.
+ * Whether a machine may still fail at content that it was given while in use, though the set does not select it any more or wants other content there. No other
+ * machine must be tried instead: a change of labels would try them all. Like a member, it is not waited for once it is set aside or deleted.
  */
 export function isInFlight(standing: Standing): standing is Standing & { entry: ComponentEntry } {
   const { isOwn, entry, hasFailed, failure, isAside, machine } = standing;

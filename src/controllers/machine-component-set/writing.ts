@@ -1,7 +1,7 @@
 /**
- * Which entries may be written at any moment (docs/protocols.md#b9). A write of an entry is conditioned on its Machine alone, and one that was decided before a
- * commit, a halt or a change of leader may arrive long after it: nothing of its Machine that counts has changed. So the set names each before it is sent, and what is
- * not wanted any more is settled: its Machine is written to, so that the entry comes too late. Pure.
+ * Which entries may be written at any moment (docs/protocols.md#b9). A write of an entry is conditioned on its Machine alone. A write that was decided before a commit,
+ * a halt or a change of leader may arrive long after it, where nothing on its Machine has changed that would stop it. So the set announces each entry before it is
+ * sent. An entry that is not wanted any more is settled: a write to its Machine makes the entry come too late. Pure.
  */
 import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
@@ -15,7 +15,7 @@ export type Announced = NonNullable<NonNullable<MachineComponentSet['status']>['
 
 const fenceOf = ({ metadata }: Stored<Machine>): string | undefined => metadata.annotations?.[ANNOTATIONS.entryFence];
 
-/** By what the entry is conditioned on, and by the version for those that know no more. */
+/** The announcement of an entry: what its write is conditioned on, and the resourceVersion for versions of KubeNode that know only that. */
 export function announced(machine: Stored<Machine>): Announced {
   const { metadata } = machine;
   const { resourceVersion, generation } = metadata;
@@ -28,7 +28,7 @@ export function announced(machine: Stored<Machine>): Announced {
   };
 }
 
-/** Machines whose entry was announced and may still be written. Another generation is a later one, and no Machine is one that is gone: they were read after it was announced. */
+/** Machines whose entry was announced and may still be written. They were read after that: another generation is a later one, and a missing Machine is gone. */
 export function openOf({ status }: MachineComponentSet, machines: readonly Stored<Machine>[]): Stored<Machine>[] {
   const writing = new Map((status?.writing ?? []).map((each) => [each.machine, each]));
   return machines.filter((machine) => {

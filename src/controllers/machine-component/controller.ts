@@ -20,7 +20,7 @@ export interface MachineComponentControllerOptions {
   signal: AbortSignal;
 }
 
-/** The only key: who is named follows from all Machines and sets together. */
+/** The only key: which components are named follows from all Machines and sets together. */
 const ALL = 'all';
 const RECHECK_MS = 3_600_000;
 

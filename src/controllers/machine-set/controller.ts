@@ -35,11 +35,11 @@ export async function runMachineSetController(options: MachineSetControllerOptio
   const epoch = await termOf(options);
   if (epoch === undefined) return;
   const unsettled: Unsettled = new Map();
-  // By whom the number was set decides whether machines go.
+  // Whether machines go depends on the manager that set the number.
   const sets = cache.store(MachineSets, { keepManagers: 'all' });
   const machines = cache.store(Machines);
   const componentSets = cache.store(MachineComponentSets);
-  /** All of them where a component set comes, goes or selects otherwise; none for what is reported of it. */
+  /** All sets where a component set comes, goes or changes its selection; none where only its status changes. */
   const whenSelectionChanges = (set: Stored<MachineComponentSet>, old?: Stored<MachineComponentSet>): string[] =>
     old !== undefined && selectionOf(set) === selectionOf(old) ? [] : sets.list().map(({ metadata }) => keyOf(metadata));
   await createController({

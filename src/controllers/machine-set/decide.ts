@@ -31,8 +31,8 @@ export function isAlive(machine: Machine): boolean {
 }
 
 /**
- * How many machines there are to be. `replicas` left out is the field of another manager: the set keeps what it has, and makes good what goes; it never
- * removes one for it (docs/protocols.md#c8a).
+ * How many machines there are to be. Where `replicas` is left out, another manager owns it: the set keeps the machines that it has, replaces those that go, and
+ * never removes one (docs/protocols.md#c8a).
  */
 export function wantedOf({ set, machines }: Pick<MachineSetView, 'set' | 'machines'>): number {
   return set.spec.replicas ?? Math.max(set.status?.keptReplicas ?? 0, machines.filter(isAlive).length);
@@ -58,8 +58,8 @@ function isBeingMade(machine: Machine): boolean {
 }
 
 /**
- * A machine that is being deleted still counts as one: while a remedy replaces machines that come up broken again, there are never
- * more than `replicas`, and one that cannot be drained is not made up for without a report.
+ * A machine that is being deleted still counts. So there are never more than `replicas`, also while a remedy replaces machines that come up broken again, and no
+ * machine is made in the place of one that cannot be drained.
  */
 export function decideMachineSet(view: MachineSetView): MachineSetDecision {
   const { set, machines } = view;
@@ -69,7 +69,7 @@ export function decideMachineSet(view: MachineSetView): MachineSetDecision {
   const sync = alive.filter((machine) => machine.spec.paused !== true);
 
   const places = Math.max(0, replicas - machines.length);
-  // One that failed counts for maxFailed: as long as it took a place here, few enough places would keep that from ever being reached.
+  // A failed machine counts for maxFailed and takes no place here: with few places maxFailed could never be reached otherwise.
   const inFlight = alive.filter((machine) => isBeingMade(machine) && !hasFailed(view, machine)).length;
   const room = hasTooManyFailed(view) ? 0 : Math.max(0, (set.spec.maxInFlight ?? DEFAULT_IN_FLIGHT) - inFlight);
   const count = Math.min(places, room);

@@ -1,6 +1,6 @@
 /**
  * Makes the machines of a set (docs/protocols.md#c8c). Each name is noted in the set's status before its machine is made, by a write conditioned on the set
- * as it was read. Only noted names are made, so of two leaders one gives the names, and what both make is one machine.
+ * as it was read. Machines are made only under noted names. So one of two leaders chooses the names, and both make the same machines.
  */
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
@@ -45,7 +45,7 @@ export async function noteNames(ports: MakePorts, view: MachineSetView, decision
   const { set, making = [] } = view;
   const names = making.slice(0, decision.create.length);
   if (names.length === decision.create.length) return (await isCurrent(ports, set, names)) ? { view, decision } : undefined;
-  // A leader saw what the set no longer notes, so a list that is read after it shows it.
+  // A leader has seen the machines whose names the set no longer notes. So a list that is read now shows them.
   const live = await liveView(ports, view);
   const needed = decideMachineSet(live);
   return needed.create.length === 0 ? undefined : await draw(ports, live, needed);

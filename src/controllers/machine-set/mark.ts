@@ -1,6 +1,6 @@
 /**
  * Writes the marks of a set (docs/protocols.md#c8a). Victims come from a live list; each write is conditioned on what the list showed of it (docs/protocols.md#c4a), and
- * carries this term's epoch, so that what a deposed leader still sends is either refused or not acted on.
+ * carries this term's epoch, so that a late mark of a deposed leader is refused or has no effect.
  */
 import { defenderError } from '../../defender/errors.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
@@ -33,7 +33,7 @@ export type Unsettled = Map<string, number | undefined>;
 export interface MarkPorts {
   client: Client;
   recorder: Pick<Recorder, 'event'>;
-  /** Of this term: marks of another one are not acted on. */
+  /** Of this term: marks of another one have no effect. */
   epoch: number;
   unsettled: Unsettled;
   signal: AbortSignal;
@@ -49,7 +49,7 @@ export async function keepMarks(ports: MarkPorts, view: MachineSetView): Promise
   return await writeAll(ports, live, marks);
 }
 
-/** The machines first, then the set: a number that is raised in between is found, and what it would make a victim of is not marked. */
+/** Reads the machines first, then the set: so a number that is raised in between is seen, and no machine is marked for the old one. */
 async function liveView({ client, epoch, signal }: MarkPorts, { set, now }: MachineSetView): Promise<MachineSetView | undefined> {
   const { namespace = '', name, uid } = set.metadata;
   const labelSelector = selectorText({ [LABELS.machineSet]: name });
@@ -72,7 +72,7 @@ function stillOpen(unsettled: Unsettled, view: MachineSetView, live: MachineSetV
 }
 
 async function writeAll(ports: MarkPorts, live: MachineSetView, { takeBack, settle, confirm, retire }: Marks): Promise<'done' | 'again'> {
-  // None goes in the place of another that may be gone: one whose mark could not be taken back has perhaps been deleted.
+  // A machine whose mark could not be taken back may have been deleted. No other is marked before that is known.
   let lost = 0;
   for (const machine of takeBack) if (!(await write(ports, live, machine, undefined))) lost++;
   for (const machine of settle) await write(ports, live, machine, NO_TERM);

@@ -24,13 +24,13 @@ import { syncedMachine } from './template.ts';
 export interface MachineSetDeps {
   sets: Store<MachineSet>;
   machines: Store<Machine>;
-  /** Only read: what machines run of a set that is gone is reported. */
+  /** Only read: the status reports what machines still run of a set that is gone. */
   componentSets: Pick<Store<MachineComponentSet>, 'list'>;
   clock: Clock;
   random: Random;
   recorder: Pick<Recorder, 'event'>;
   providers: Providers;
-  /** Of this term: marks of another one are not acted on. */
+  /** Of this term: marks of another one have no effect. */
   epoch: number;
   /** What this term asked for and has no answer to. */
   unsettled: Unsettled;
@@ -45,7 +45,7 @@ export interface Run {
 const OPTIONS = { fieldManager: MANAGERS.machineSet };
 /** Machines brought in line with the template before everything is read again. */
 const SYNCED_AT_ONCE = 50;
-/** Something else wrote meanwhile: what was read is old, and the stores will show it. */
+/** Another client wrote meanwhile: the next run reads that from the stores. */
 const AGAIN = { requeueAfterMs: 200 };
 
 /**

@@ -5,7 +5,7 @@ import { plainText } from '../../api/plain-text.ts';
 import type { Stored } from '../../api/wire.ts';
 import { names } from '../../kube/ownership.ts';
 
-/** As the server bounds a manager's name; it may be another server's. */
+/** The server bounds the name of a manager to this length. Another server may not. */
 const LONGEST = 128;
 const MOST = 3;
 const REPLICAS = ['spec', 'replicas'];
@@ -13,14 +13,14 @@ const SCALED_BY = ['metadata', 'annotations', ANNOTATIONS.scaledBy];
 export const OTHERS = 'others';
 
 /**
- * In words, why no machine may go for the number that the set has; undefined where they may. What sync has on record is what it applied: another value, by
- * whichever way it comes, takes the field from sync. Where two have it on record they agree.
+ * In words, why no machine may go for the number that the set has; undefined where they may. The server's record names sync only for a value that sync applied: any
+ * other value takes the field from sync. Where the record names two managers, both applied the same value.
  */
 export function notByCommit({ metadata, spec }: Stored<MachineSet>): string | undefined {
   const { labels = {}, annotations = {}, managedFields = [] } = metadata;
   const fleet = labels[LABELS.fleet];
   const own = managedFields.filter(({ manager }) => manager === MANAGERS.sync);
-  // A replacement by hand may drop the label together with the number: what sync has on record stays.
+  // A replacement by hand may drop the label together with the number. The record of what sync applied stays.
   if (fleet === undefined && (own.length === 0 || annotations[ANNOTATIONS.scaledBy] === OTHERS)) return undefined;
   if (own.some((entry) => names(entry, REPLICAS) || names(entry, SCALED_BY))) return undefined;
   const managers = managedFields.filter((entry) => names(entry, REPLICAS)).map(({ manager }) => plainText(manager, LONGEST));

@@ -1,6 +1,6 @@
 /**
- * Which machines of a set are to go, as marks on them (docs/protocols.md#c8a). Pure. A set never deletes: what bears its mark in this term is drained and
- * deleted by the machine controller, and lives if the mark is taken back before.
+ * Which machines of a set are to go, as marks on them (docs/protocols.md#c8a). Pure. A set never deletes: the machine controller drains and deletes the machines that
+ * bear its mark of this term. A machine whose mark is taken back before that stays.
  */
 import { resolveCount } from '../../api/batches.ts';
 import type { Machine } from '../../api/machine.ts';
@@ -65,8 +65,8 @@ export function decideMarks(view: MachineSetView, epoch: number, unsettled: Read
 const deletingIn = ({ machines }: MachineSetView): number => machines.filter((machine) => !isAlive(machine)).length;
 
 /**
- * All that may go, the best first. What nothing keeps goes before what did not drain in time, and that before what is held: a machine that cannot go
- * gives its place to one that can. Among equals those that go already stay, and those of this term before those that another chose.
+ * All machines that may go, the best first: those without an obstacle, then those that did not drain in time, then those that are held. So a machine that cannot go
+ * leaves its place to one that can. Among equals those that are marked come first, and of these the ones that this term marked.
  */
 function goingOrder(
   alive: readonly Stored<Machine>[],

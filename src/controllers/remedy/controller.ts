@@ -144,7 +144,7 @@ async function act(
     outcomes: pass.outcomes,
   };
   let decision = decide(view);
-  // What is about to be made may be there already, unseen: another leader's, or ours of before a crash.
+  // The job may exist already, though the stores do not show it: another leader made it, or this one before a crash.
   if (decision.create.length > 0) decision = decide({ ...view, jobs: await listJobs(run.client, machine, signal) });
   remedyCache.supersede(machine.metadata.uid, decision.superseded);
   wakeJobsOf(remedyCache, observed, pass.outcomes);

@@ -29,7 +29,7 @@ export interface NewJob {
 
 export interface Decision {
   create: NewJob[];
-  /** The job under way that a stronger one shall take the place of. */
+  /** The open job in whose place a stronger one shall come. */
   superseded: { job: Stored<RemedyOperationJob>; why: string } | undefined;
   /** undefined: there never was anything to report on this machine. `rules`: those that want it, by name, sorted. */
   repairNeeded: RepairNeeded | undefined;
@@ -91,7 +91,7 @@ export function decide(view: MachineView): Decision {
   };
 }
 
-/** Those that want the machine, the one that comes first first. */
+/** The jobs that want the machine, in their order. */
 function openJobs(jobs: readonly Stored<RemedyOperationJob>[]): Stored<RemedyOperationJob>[] {
   return jobs
     .filter((job) => !isFinished(job) && job.spec.action !== 'Human' && job.spec.mode !== 'Shadow')
@@ -107,7 +107,7 @@ const contenderOf = ({ spec }: RemedyOperationJob): Contender => ({ rule: spec.r
 
 function supersededOf(best: Candidate | undefined, open: readonly Stored<RemedyOperationJob>[]): Decision['superseded'] {
   const [first, second] = open;
-  // Two leaders, each of which had another rule in mind: the lesser of the two is superseded.
+  // Two leaders acted for different rules: the lesser of the two jobs is superseded.
   if (first !== undefined && second !== undefined && !isOrdered(second))
     return { job: second, why: `superseded by ${first.spec.action} of ${first.metadata.name}, which comes first on this machine` };
   if (first === undefined || best === undefined || !supersedes(best.contender, { ...contenderOf(first), ordered: isOrdered(first) }))

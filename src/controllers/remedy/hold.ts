@@ -1,4 +1,4 @@
-/** How the operations of a machine stand in the way of its rules' clocks (docs/protocols.md#f2). Pure, save for what it remembers of past observations. */
+/** How the operations of a machine stop the clocks of its rules (docs/protocols.md#f2). Pure, save for what it remembers of past observations. */
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
@@ -17,8 +17,8 @@ export function isOrdered({ status }: Pick<RemedyOperationJob, 'status'>): boole
 }
 
 /**
- * A reservation holds the machine from its first step, that of a job only from its order: until then a stronger rule may take its place (docs/protocols.md#f6), and
- * whether the fault is still there has to be known. A reservation whose job has ended does not hold.
+ * A reservation holds the machine from its first step. The reservation of a job holds it only from its order: until then a stronger rule may take its place
+ * (docs/protocols.md#f6), and the clocks must show whether the fault is still there. A reservation whose job has ended does not hold the machine.
  */
 export function isHeld({ machine, reservation, jobs }: HoldInput): boolean {
   if (reservation === undefined || reservation.kind === 'Delete') return false;

@@ -1,4 +1,4 @@
-/** Which rules run: those that were found sound together, compiled and indexed. */
+/** The rules that run: those that are valid together, compiled and indexed. */
 import { canonical } from '../../api/digest.ts';
 import type { NodeRemedier } from '../../api/node-remedier.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -20,8 +20,8 @@ export const EMPTY_BOOK: Rulebook = { index: indexRules([]), errors: new Map(), 
 const sourceOf = ({ metadata, spec }: NodeRemedier): string => canonical([metadata.uid, spec]);
 
 /**
- * All rules, checked together. A rule that stands (accepted as it is written now) is not stopped by a newcomer that would undo it. What has
- * not changed stays the same object as in `before`; when nothing has, so does the book.
+ * Checks all rules together. A new rule does not stop a rule that is accepted in its present form, though it contradicts that. What has not changed stays the same
+ * object as in `before`; when nothing has, so does the book.
  */
 export function openRulebook(rules: readonly Stored<NodeRemedier>[], before: Rulebook = EMPTY_BOOK): Rulebook {
   const sorted = rules

@@ -127,7 +127,7 @@ function judge(
     }
     const owner = state.owner(entry.setUID);
     const isOld = verified.some((record) => record.name === entry.name && idOfVerified(record) === idOf(entry));
-    // A soak from the future is one that another clock began: it begins again, rather than last for who knows how long.
+    // Another clock began a soak that lies in the future. It begins again, since it could last for any time otherwise.
     const soak = [soakOf(machine, entry)].find((each) => each !== undefined && each.since <= now);
     const soakMs = entry.action === 'Install' && entry.lane === 'Restore' && isOld ? 0 : (owner?.soakMs ?? DEFAULT_SOAK_MS);
     const since = soak?.since ?? now;
@@ -190,8 +190,8 @@ function sameConditions(a: readonly Condition[], b: readonly Condition[]): boole
 }
 
 /**
- * Whether the machine proves what its own entries ask. Not what its sets want in the end: a new version must not write to every
- * Machine of a fleet before their batches come; how far a set is, the set reports.
+ * Whether the machine proves what its own entries ask for, and not what its sets want in the end: a new version must not cause a write to every Machine of a fleet
+ * before their batches come. The status of the set reports how far the set is.
  */
 function upToDate(
   state: MachineState,

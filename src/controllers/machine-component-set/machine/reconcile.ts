@@ -79,8 +79,8 @@ export function stateOf(deps: Pick<MachineDeps, 'liveness' | 'clock' | 'sets'>, 
 }
 
 /**
- * What it is judged by, besides UID, spec and deletion (docs/protocols.md#c4a). Of what its agent writes that is the report of its components and the boot: one that
- * changes these all the time proves nothing.
+ * The fields by which it is judged, besides UID, spec and deletion (docs/protocols.md#c4a). The agent writes two of them, the report of its components and the boot:
+ * an agent that changes these all the time proves nothing.
  */
 const VERDICT_DEPENDS: readonly Path[] = [
   ['status', 'components'],
