@@ -35,7 +35,7 @@ export interface IdentityDeps {
 export const BY_NODE = 'identity/node';
 export const BY_UID = 'identity/uid';
 export const BY_REQUESTER = 'identity/requester';
-/** Of an open request: who asks whom. */
+/** Of an open request: its signer and its requester. */
 export const openRequesterOf = (request: StoredRequest): string[] =>
   isJudged(request) && stateOf(request) === 'Open' ? [`${request.spec.signerName} ${request.spec.username ?? ''}`] : [];
 export const isAfter = ({ metadata: a }: StoredRequest, { metadata: b }: StoredRequest): boolean =>

@@ -29,7 +29,7 @@ const condition = async () => (await world.machine()).status?.conditions?.find((
 const logged = (agent: Agent, text: string): boolean => agent.log.lines.some(({ message }) => message.includes(text));
 
 describe('an agent', () => {
-  it('is admitted with its token and speaks as its machine from then on', async () => {
+  it('is admitted with its token and acts as its machine from then on', async () => {
     await world.make();
     world.lead();
     const agent = world.start();

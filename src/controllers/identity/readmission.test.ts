@@ -27,7 +27,7 @@ it('an agent that was admitted and never reported gets the next epoch when its t
   expect(readmissionOf(made(admitted), NOW)).toEqual({ inMs: HOUR, why: 'it was admitted and never reported', again: true });
 });
 
-it('one that speaks gets the next epoch when its certificate has run out', () => {
+it('one that reports gets the next epoch when its certificate has run out', () => {
   expect(readmissionOf(made(admitted, { agent }), NOW)).toEqual({ inMs: 24 * HOUR, why: 'its certificate ran out', again: true });
   const { until: _, ...unknown } = admitted;
   expect(readmissionOf(made(unknown, { agent }), NOW)?.inMs).toBe(-NOW);

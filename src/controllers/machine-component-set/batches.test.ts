@@ -42,7 +42,7 @@ describe('B1: order of machines', () => {
     expect(world.given('3.0.0')).toEqual(first);
   });
 
-  it('is another for another set, and no joiner or leaver changes who comes before whom', () => {
+  it('is another for another set, and no joiner or leaver changes the order of the others', () => {
     const machines = createWorld({ machines: 20, domains: ['a', 'b'] })
       .machines()
       .map((machine) => ({ machine }));
@@ -355,7 +355,7 @@ describe('B4: maxFailed', () => {
     expect(world.events.filter((event) => event.reason === 'RolloutHalted')).toHaveLength(1);
   });
 
-  it('counts a failure in the very pass in which it is reported, before anyone wrote it down', async () => {
+  it('counts a failure in the very pass in which it is reported, before it is recorded', async () => {
     const world = await verifiedWorld({ machines: 4, fails: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0', batches: [1, '100%'] });
     await world.round();

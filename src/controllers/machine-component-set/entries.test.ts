@@ -73,7 +73,7 @@ describe('A1: setRevision', () => {
 });
 
 describe('A2: one writer', () => {
-  it('changes only the entry of the set in hand', async () => {
+  it('changes only the entry of the set that is reconciled', async () => {
     const world = await verifiedWorld({ machines: 1 });
     const other = {
       name: 'cni',

@@ -92,7 +92,7 @@ describe('what the decision about one set needs', () => {
   const other = { labels: { rack: 'r2' } };
   const going = { deletionTimestamp: at(NOW) };
 
-  test('is who is selected, and who still has its entry and is selected no more, or going', () => {
+  test('are those that are selected, and those that still have its entry and are selected no more, or going', () => {
     const machines = [
       machine('a', [mine({ setRevision: 3 })]),
       machine('b'),

@@ -10,7 +10,7 @@ import { targetsOf } from './content.ts';
 import { isDeleting, selects } from '../shared/selection.ts';
 import { openOf } from './writing.ts';
 
-/** What is known of one machine and the component of the set in hand. */
+/** What is known of one machine and the component of the set that is reconciled. */
 export interface MachineView {
   machine: Stored<Machine>;
   /** Also where another set wrote it. */

@@ -56,7 +56,7 @@ export function createOverlay<T extends KubeObject>(store: Seen<T>): Overlay<T> 
     },
     async settle(client, signal) {
       for (const key of doubted) {
-        // Before the read: a doubt that comes up during it is about something newer.
+        // Before the read: a doubt that comes up during it concerns something newer.
         doubted.delete(key);
         const mark = store.mark();
         try {

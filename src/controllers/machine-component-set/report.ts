@@ -153,7 +153,7 @@ function available(all: readonly Standing[]): Reported {
     : { status: 'True', reason: 'Updated', message: '' };
 }
 
-/** The first thing that someone who waits should know. Counts are in fields of their own, so that this changes seldom. */
+/** The first thing that a person who waits should know. Counts are in fields of their own, so that this changes seldom. */
 function progressing(view: SetView, facts: Facts, all: readonly Standing[]): Reported {
   const { set } = view;
   const { halted, obstacles } = facts;

@@ -230,7 +230,7 @@ function createJudge(world: World): Judge {
   };
 }
 
-/** Everyone does everything once, and the controller sees it as far as its stores have come. */
+/** Every agent and controller acts once. The controller sees as much of it as its stores show. */
 async function round(world: World, judge: Judge): Promise<void> {
   world.advance(10_000);
   world.process.deliver(40);

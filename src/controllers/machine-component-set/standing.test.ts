@@ -84,7 +84,7 @@ function standing(change: Change = {}, set = setOf()): Standing {
 
 const STALE = { agentUnseenMs: 600_001, unseenMs: 600_001, agentFresh: false };
 
-describe('B5: with whom a machine goes', () => {
+describe('B5: with which machines one goes', () => {
   test.each<[string, Change, number]>([
     ['was there before this content goes first', { entry: { ...entry, joinedRevision: 4 } }, 0],
     ['came with this content goes after those', { entry: { ...entry, joinedRevision: 5 } }, 5],
@@ -117,7 +117,7 @@ describe('B5: machines in use that are added', () => {
   });
 });
 
-describe('B6: who is set aside', () => {
+describe('B6: a machine that is set aside', () => {
   const aside = (change: Change, afterSeconds?: number): [boolean, boolean] => {
     const { isAside, isHeld } = standing(change, setOf(afterSeconds === undefined ? {} : { offlinePolicy: { afterSeconds } }));
     return [isAside, isHeld];

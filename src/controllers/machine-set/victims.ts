@@ -10,7 +10,7 @@ interface Candidate {
 }
 
 /**
- * Which machines go: those whose drain is under way, those that someone marked, then those that are not Ready, then the newest; among equals from
+ * Which machines go: those whose drain is under way, those that a person marked, then those that are not Ready, then the newest; among equals from
  * the failure domain that has the most, so that what stays is spread.
  */
 export function chooseVictims(machines: readonly Stored<Machine>[], count: number): Stored<Machine>[] {

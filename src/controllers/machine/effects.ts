@@ -9,7 +9,7 @@ import type { Effect } from './guards.ts';
 
 interface EffectPorts {
   client: Client;
-  /** Of the machine in hand; undefined where there is none. */
+  /** Of the machine that is reconciled; undefined where there is none. */
   provider: InfraProvider | undefined;
   /** Gets the operations whose power cycle the provider has taken. */
   cycled: Set<string>;

@@ -18,7 +18,7 @@ export interface PortOptions {
   stores: { machines: Reflector<Machine>; nodes: Reflector<Node> };
   ledger: LedgerWrites;
   marks: ReleaseMarks;
-  /** Of the machine in hand; undefined where there is none. */
+  /** Of the machine that is reconciled; undefined where there is none. */
   provider: InfraProvider | undefined;
   /** Gets the operations whose power cycle the provider has taken. */
   cycled: Set<string>;

@@ -31,7 +31,7 @@ interface Given {
   reservation?: string;
   why?: string;
   /** Of its condition KernelDeadlock; default True. */
-  ill?: 'True' | 'False';
+  deadlock?: 'True' | 'False';
   forSeconds?: number;
   view?: Partial<JobView>;
 }
@@ -50,7 +50,7 @@ const order = (
 
 function viewOf(given: Given): JobView {
   const { action = 'Reboot', mode = 'Enforce', status, machine, operation, deleting, reservation, view } = given;
-  const { why = 'it was seen', ill = 'True', forSeconds = 60 } = given;
+  const { why = 'it was seen', deadlock = 'True', forSeconds = 60 } = given;
   const job: Stored<RemedyOperationJob> = {
     apiVersion: API_VERSION,
     kind: 'RemedyOperationJob',
@@ -71,7 +71,7 @@ function viewOf(given: Given): JobView {
     },
     ...(status === undefined ? {} : { status }),
   };
-  const conditions = [{ type: 'KernelDeadlock', status: ill, lastHeartbeatTime: iso(-1), lastTransitionTime: iso(-100) }];
+  const conditions = [{ type: 'KernelDeadlock', status: deadlock, lastHeartbeatTime: iso(-1), lastTransitionTime: iso(-100) }];
   const node: Stored<Node> = {
     apiVersion: 'v1',
     kind: 'Node',
@@ -351,12 +351,12 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
 ];
 
 const agentOf = (bootID: string) => ({ agent: { version: '1', apiLevel: 1, bootID, os: 'linux', arch: 'amd64' } });
-/** A repair without a reboot that was proved by one: KernelDeadlock is well in another boot. */
-const well: Given = {
+/** A repair without a reboot that was proved by one: KernelDeadlock is False in another boot. */
+const healthy: Given = {
   action: 'CleanDisk',
   operation: order('reservation'),
   machine: agentOf('b2'),
-  ill: 'False',
+  deadlock: 'False',
   view: { matches: 'False' },
 };
 const holding = { since: iso(-60), transition: iso(-100), bootID: 'b2' };
@@ -448,7 +448,7 @@ table.push(
   ],
   [
     'a proof that begins is kept, and reported',
-    { ...well, status: verifying },
+    { ...healthy, status: verifying },
     {
       phase: 'Verifying',
       proof: { since: iso(0), transition: iso(-100), bootID: 'b2' },
@@ -457,17 +457,21 @@ table.push(
   ],
   [
     'a proof that has held ends it',
-    { ...well, status: { ...verifying, proof: holding } },
+    { ...healthy, status: { ...verifying, proof: holding } },
     { phase: 'Succeeded', outcome: 'Succeeded', explanation: 'KernelDeadlock has been False for 60 s', finishedAt: iso(0) },
   ],
   [
     'which is decided on what is there now, too',
-    { ...well, status: { ...verifying, proof: holding }, view: { matches: 'False', isLive: false } },
+    { ...healthy, status: { ...verifying, proof: holding }, view: { matches: 'False', isLive: false } },
     'Read',
   ],
   [
     'what holds and was reported is not reported again with other numbers',
-    { ...well, forSeconds: 90, status: { ...verifying, proof: holding, explanation: 'KernelDeadlock is False; it must stay so for 60 s' } },
+    {
+      ...healthy,
+      forSeconds: 90,
+      status: { ...verifying, proof: holding, explanation: 'KernelDeadlock is False; it must stay so for 60 s' },
+    },
     'Wait',
   ],
   [
@@ -500,8 +504,8 @@ describe('the next reconciliation of a job', () => {
   });
 
   it('is when its proof is complete, its time is over, or a heartbeat goes stale, whichever comes first', () => {
-    expect(wakeOf({ ...well, forSeconds: 10, status: verifying })).toBe(NOW + 10_000);
-    expect(wakeOf({ ...well, status: verifying })).toBe(NOW + 40_001);
+    expect(wakeOf({ ...healthy, forSeconds: 10, status: verifying })).toBe(NOW + 10_000);
+    expect(wakeOf({ ...healthy, status: verifying })).toBe(NOW + 40_001);
     expect(wakeOf({ status: { ...running, orderedAt: iso(-590) }, operation: order('reservation') })).toBe(NOW + 10_000);
     const view = viewOf({ status: running, operation: order('reservation') });
     const { snapshot } = view;
@@ -526,7 +530,7 @@ it('the explanation of a job fits into its status', () => {
 
 it('what does not fit is reported once', () => {
   const type = `K${'x'.repeat(2100)}`;
-  const given: Given = { ...well, status: { ...verifying, proof: holding } };
+  const given: Given = { ...healthy, status: { ...verifying, proof: holding } };
   const view = viewOf(given);
   const { job } = view;
   const spec = { ...job.spec, healedWhen: { condition: type, is: 'False' as const, forSeconds: 60 } };

@@ -16,7 +16,7 @@ beforeEach(async () => {
 afterEach(() => desk.close());
 
 const KEY = { namespace: 'web', name: 'a' };
-const ill = { KernelDeadlock: 'True' };
+const unhealthy = { KernelDeadlock: 'True' };
 const granted: RemedyOperationJobStatus = { phase: 'Granted', operationID: 'reservation-1' };
 /** As the stores show it. */
 const seen = (job: Stored<RemedyOperationJob>): Promise<JobView> => observe(desk.remedyCache, job, undefined);
@@ -37,7 +37,7 @@ async function views(job: Stored<RemedyOperationJob>): Promise<JobView> {
 describe('what is known of a job', () => {
   it('is its machine, the Node of that, the reservation that it asked for, and how its rule stands', async () => {
     await desk.cell.rule('hung');
-    await desk.cell.detect('a', ill);
+    await desk.cell.detect('a', unhealthy);
     const other = await desk.job('other');
     const job = await desk.job('hung-1');
     await desk.cell.reserve(other);
@@ -158,7 +158,7 @@ describe('the rule of a job', () => {
 
   it('does not match a machine that it is not about', async () => {
     await desk.cell.rule('hung', { selector: { tier: 'web' } });
-    await desk.cell.detect('a', ill);
+    await desk.cell.detect('a', unhealthy);
     expect((await views(await desk.job('hung-1'))).matches).toBe('False');
     await desk.cell.client.patch(Machines, KEY, { merge: { metadata: { labels: { tier: 'web' } } } });
     await desk.cell.settle();
@@ -187,7 +187,7 @@ describe('the diagnosis for a human', () => {
 
   it('is what was tried, and how the rule was seen', async () => {
     await desk.cell.rule('hung');
-    await desk.cell.detect('a', ill);
+    await desk.cell.detect('a', unhealthy);
     const now = desk.cell.clock.now();
     await desk.job('hung-1', {}, ended(now, { orderedAt: new Date(now).toISOString() }));
     await desk.cell.clock.advance(60_000);
@@ -199,7 +199,7 @@ describe('the diagnosis for a human', () => {
 
   it('begins with the reason of the job where the ladder would not ask any more', async () => {
     await desk.cell.rule('hung');
-    await desk.cell.detect('a', ill);
+    await desk.cell.detect('a', unhealthy);
     expect((await views(await desk.job('hung-2', human))).diagnosis[0]).toBe('it was seen');
   });
 
@@ -207,7 +207,7 @@ describe('the diagnosis for a human', () => {
     const ladder = [{ action: 'Replace' }, { action: 'Human' }];
     await desk.cell.rule('first', { ladder });
     await desk.cell.rule('again', { ladder });
-    await desk.cell.detect('a', ill);
+    await desk.cell.detect('a', unhealthy);
     const first = await views(await desk.job('first-1', { ...human, rule: 'first' }));
     const again = await views(await desk.job('again-1', { ...human, rule: 'again', replacements: 1 }));
     expect(first.diagnosis[0]).toBe('it was seen');

@@ -163,7 +163,7 @@ describe('a job under way', () => {
 describe('RepairNeeded', () => {
   const matching = outcome('hung', {}, { due: false });
   const unknown = outcome('hung', {}, { due: false, truth: 'Unknown' });
-  const well = outcome('hung', {}, { due: false, truth: 'False' });
+  const healthy = outcome('hung', {}, { due: false, truth: 'False' });
   const named = ['hung'];
   it.each([
     ['is absent where nothing ever was due', decided([matching]), undefined],
@@ -200,7 +200,7 @@ describe('RepairNeeded', () => {
     ],
     [
       'is False once it is known not to match',
-      decided([well], [job('hung', failed)], named),
+      decided([healthy], [job('hung', failed)], named),
       { condition: { status: 'False' }, rules: [] },
     ],
     ['is not made True by what acted and is not known', decided([unknown], [job('hung', failed)]), undefined],

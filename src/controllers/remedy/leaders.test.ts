@@ -16,18 +16,18 @@ afterEach(async () => {
   await cell.close();
 });
 
-const ill = { KernelDeadlock: 'True' };
-const well = { KernelDeadlock: 'False' };
+const unhealthy = { KernelDeadlock: 'True' };
+const healthy = { KernelDeadlock: 'False' };
 const startLate = () => cell.start({ through: (transport) => late.through(transport) });
 
 async function verifying() {
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(40);
   await cell.reserve(await cell.job('Pending'));
   await cell.order(await cell.job('Granted'));
   await cell.boot('a', 'boot-2');
   await cell.report(await cell.job('Running'), 'Succeeded');
-  await cell.detect('a', well);
+  await cell.detect('a', healthy);
   return await cell.job('Verifying');
 }
 
@@ -45,7 +45,7 @@ it('that list at one moment, before either creates, make one job: the server ref
       return transport(request);
     };
   const leaders = [await cell.start({ through: meet }), await cell.start({ through: meet })];
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(60);
   expect(waiting.length).toBe(2);
   expect(await cell.phases()).toEqual(['Reboot Pending']);
@@ -56,11 +56,11 @@ it('that list at one moment, before either creates, make one job: the server ref
 it('one that has not seen that a job ended does not make it again', async () => {
   await cell.start();
   await startLate();
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   late.stalled = true;
   await cell.pass(40);
   const asked = await cell.job('Pending');
-  await cell.detect('a', well);
+  await cell.detect('a', healthy);
   expect((await cell.job('Cancelled')).metadata.uid).toBe(asked.metadata.uid);
   late.stalled = false;
   await cell.pass(60);
@@ -72,7 +72,7 @@ it('a relapse that a watch has not shown yet is no success', async () => {
   await verifying();
   await cell.pass(290);
   late.stalled = true;
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(40);
   await cell.job('Verifying');
   late.stalled = false;

@@ -9,8 +9,11 @@ import { ATTEMPTS, MACHINES, PROVED_SECONDS, TYPES, World, type Step } from './t
 const machine = fc.constantFrom(...MACHINES);
 const type = fc.constantFrom(...TYPES);
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('ill' as const), machine, type }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('well' as const, 'forget', 'stopDetector', 'startDetector'), machine, type }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('fail' as const), machine, type }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ do: fc.constantFrom('recover' as const, 'forget', 'stopDetector', 'startDetector'), machine, type }),
+  },
   { weight: 9, arbitrary: fc.record({ do: fc.constant('controller' as const) }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constantFrom('second' as const, 'crash', 'stall', 'resume') }) },
   {

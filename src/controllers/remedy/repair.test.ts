@@ -12,12 +12,12 @@ beforeEach(async () => {
 });
 afterEach(() => cell.close());
 
-const ill = { KernelDeadlock: 'True' };
-const well = { KernelDeadlock: 'False' };
+const unhealthy = { KernelDeadlock: 'True' };
+const healthy = { KernelDeadlock: 'False' };
 
 /** From the fault to the order. */
 async function ordered() {
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(40);
   const asked = await cell.job('Pending');
   const id = await cell.reserve(asked);
@@ -28,7 +28,7 @@ async function ordered() {
 
 describe('F3: a repair', () => {
   it('goes from a match over Pending, Granted, Running and Verifying to Succeeded', async () => {
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(20);
     expect(await cell.jobs()).toEqual([]);
     await cell.pass(20);
@@ -69,7 +69,7 @@ describe('F3: a repair', () => {
     await cell.boot('a', 'boot-2');
     await cell.report(running, 'Succeeded');
     expect((await cell.job('Verifying')).status).toMatchObject({ step: 'Verify' });
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     await cell.pass(290);
     await cell.job('Verifying');
     await cell.pass(30);
@@ -87,7 +87,7 @@ describe('F3: a repair', () => {
 
   it('that is answered at once is reported by one write, and one that is not is Pending before long', async () => {
     await cell.edit('hung', { holdsForSeconds: 0 });
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     const [made] = await cell.jobs();
     expect(made?.status?.phase).toBeUndefined();
     if (made === undefined) throw new Error('no job was made');
@@ -99,7 +99,7 @@ describe('F3: a repair', () => {
     ]);
     const patches = process.requests.filter(({ method, path }) => method === 'PATCH' && path.includes('remedyoperationjobs'));
     expect(patches).toHaveLength(1);
-    await cell.detect('b', ill);
+    await cell.detect('b', unhealthy);
     // Which of the two is listed first hangs on their names.
     expect((await cell.phases()).toSorted()).toEqual(['Reboot Granted', 'Reboot undefined']);
     await cell.clock.advance(60);
@@ -107,7 +107,7 @@ describe('F3: a repair', () => {
   });
 
   it('is asked for once a machine, however long it takes', async () => {
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(900);
     expect(await cell.phases()).toEqual(['Reboot Pending']);
   });
@@ -123,7 +123,7 @@ describe('F3: a repair', () => {
     cell.stopped.detector.add('a');
     await cell.pass(700);
     expect(await needed()).toMatchObject({ status: 'True' });
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     expect(await needed()).toMatchObject({ status: 'False' });
     expect((await cell.machine('a')).status?.repairRules).toBeUndefined();
   });
@@ -131,27 +131,27 @@ describe('F3: a repair', () => {
 
 describe('case 23: a node that recovers', () => {
   it('before the grant: its job is cancelled, and no attempt is counted', async () => {
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     await cell.job('Pending');
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     expect((await cell.job('Cancelled')).status).toMatchObject({
       outcome: 'Cancelled',
       explanation: expect.stringContaining('recovered before the order'),
     });
     expect((await cell.job('Cancelled')).status?.orderedAt).toBeUndefined();
     await cell.pass(120);
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     expect((await cell.job('Pending')).spec).toMatchObject({ rung: 0, attempt: 1 });
   });
 
   it('between grant and order: the job asks for its reservation to be cancelled, and ends when it is', async () => {
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     await cell.reserve(await cell.job('Pending'));
     const granted = await cell.job('Granted');
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     expect((await cell.job('Granted')).status?.cancelling?.why).toContain('recovered');
     await cell.cancel(granted, 'its job shall be cancelled');
     const ended = await cell.job('Cancelled');
@@ -160,17 +160,17 @@ describe('case 23: a node that recovers', () => {
   });
 
   it('between grant and order, too late: what was ordered runs', async () => {
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     await cell.reserve(await cell.job('Pending'));
     const granted = await cell.job('Granted');
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     await cell.order(granted);
     expect((await cell.job('Running')).status?.cancelling).toBeUndefined();
   });
 
   it('and whose reservation is freed unseen, with another operation in its place: the job ends without an order', async () => {
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     const id = await cell.reserve(await cell.job('Pending'));
     await cell.job('Granted');
@@ -181,7 +181,7 @@ describe('case 23: a node that recovers', () => {
 
 describe('case 21: a cancelled drain', () => {
   it('is not a success: by time it is a failed attempt, and the ladder climbs', async () => {
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     const id = await cell.reserve(await cell.job('Pending'));
     await cell.cancel(await cell.job('Granted'), 'DrainTimeout: 2 pods are still on the node', 'DrainTimeout');
@@ -192,7 +192,7 @@ describe('case 21: a cancelled drain', () => {
   });
 
   it('of the last job proves nothing about the next one', async () => {
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     const id = await cell.reserve(await cell.job('Pending'));
     await cell.cancel(await cell.job('Granted'), 'its limits do not allow it any more');
@@ -219,7 +219,7 @@ describe('how an operation ends', () => {
     expect(asked.status?.finishedAt).toBeUndefined();
     await cell.pass(600);
     expect((await cell.jobs()).length).toBe(2);
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     const closed = await cell.until(async () =>
       (await cell.job('NeedsHuman')).status?.finishedAt === undefined ? undefined : cell.job('NeedsHuman'),
     );
@@ -267,12 +267,12 @@ it('invariant 10: a heartbeat that changes nothing costs no evaluation and no re
   }
   expect(process.evaluated.length).toBe(evaluations);
   expect(process.requests.length).toBe(requests);
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   expect(process.evaluated.length).toBe(evaluations + 1);
 });
 
 it('invariant 10: nor does that of a node that is unhealthy and waits', async () => {
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(40);
   await cell.job('Pending');
   await cell.settle();
@@ -290,13 +290,13 @@ it('an observation of its machine wakes a job only when its rule is known not to
   await cell.rule('full', { when: { all: [bad('ReadonlyFilesystem')] }, mode: 'Shadow' });
   const woken: string[] = [];
   process.remedyCache.onJob((job) => void woken.push(job.spec.rule));
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(40);
   await cell.job('Pending');
   await cell.detect('a', { ReadonlyFilesystem: 'True' });
   await cell.pass(20);
   expect(woken).toEqual([]);
-  await cell.detect('a', well);
+  await cell.detect('a', healthy);
   await cell.job('Cancelled');
   expect(woken).toEqual(['hung']);
 });
@@ -306,15 +306,15 @@ it('nor when it has succeeded, however often the machine is judged after that', 
   await cell.boot('a', 'boot-2');
   await cell.report(job, 'Succeeded');
   await cell.job('Verifying');
-  await cell.detect('a', well);
+  await cell.detect('a', healthy);
   await cell.pass(320);
   await cell.job('Succeeded');
   await cell.release(id);
   const woken: string[] = [];
   process.remedyCache.onJob((job) => void woken.push(job.spec.rule));
   const evaluations = process.evaluated.length;
-  await cell.detect('a', ill);
-  await cell.detect('a', well);
+  await cell.detect('a', unhealthy);
+  await cell.detect('a', healthy);
   await cell.pass(60);
   expect(process.evaluated.length).toBeGreaterThan(evaluations);
   expect(woken).toEqual([]);

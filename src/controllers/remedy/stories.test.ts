@@ -17,8 +17,8 @@ beforeEach(async () => {
 });
 afterEach(() => cell.close());
 
-const ill = { KernelDeadlock: 'True' };
-const well = { KernelDeadlock: 'False' };
+const unhealthy = { KernelDeadlock: 'True' };
+const healthy = { KernelDeadlock: 'False' };
 const begin = async (spec: object = {}): Promise<void> => {
   await cell.rule('hung', spec);
   process = await cell.start();
@@ -32,7 +32,7 @@ async function grant() {
   return await cell.job('Granted');
 }
 async function ordered() {
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(40);
   await cell.order(await grant());
   return await cell.job('Running');
@@ -47,7 +47,7 @@ async function acted() {
 describe('a controller that restarts', () => {
   it('in every phase goes on where the last one stopped, and repeats nothing', async () => {
     await begin();
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(20);
     await restart();
     expect(await cell.jobs()).toEqual([]);
@@ -63,7 +63,7 @@ describe('a controller that restarts', () => {
     await cell.pass(30);
     await cell.boot('a', 'boot-2');
     await cell.report(running, 'Succeeded');
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     const verifying = await cell.job('Verifying');
     await cell.pass(150);
     await restart();
@@ -79,12 +79,12 @@ describe('a controller that restarts', () => {
 
   it('does not fire early or forget (draino lost its timers): what was seen before counts, what was missed does not', async () => {
     await begin();
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(25);
     await process.stop();
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     await cell.pass(120);
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     process = await cell.start();
     await cell.pass(20);
     expect(await cell.jobs()).toEqual([]);
@@ -94,7 +94,7 @@ describe('a controller that restarts', () => {
 
   it('case 24: under a clock that is an hour off fires neither early nor an hour late', async () => {
     await begin();
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(15);
     await restart({ wallOffsetMs: -3_600_000 });
     await cell.pass(10);
@@ -107,7 +107,7 @@ describe('a controller that restarts', () => {
 describe('case 24: clocks', () => {
   it.each([3_600_000, -3_600_000])('the wall clock jumps by %i ms: nothing fires and nothing is healed by it', async (jump) => {
     await begin();
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(10);
     cell.clock.jump(jump);
     await cell.settle();
@@ -116,7 +116,7 @@ describe('case 24: clocks', () => {
     await cell.order(await grant());
     await cell.boot('a', 'boot-2');
     await cell.report(await cell.job('Running'), 'Succeeded');
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     await cell.pass(100);
     cell.clock.jump(-jump);
     await cell.pass(100);
@@ -160,7 +160,7 @@ describe('detectors', () => {
     const job = await ordered();
     await cell.boot('a', 'boot-2');
     // The condition is cleared while the node shuts down; the report comes after it.
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     cell.stopped.detector.add('a');
     await cell.report(job, 'Succeeded');
     await cell.pass(400);
@@ -171,10 +171,10 @@ describe('detectors', () => {
 
   it('a replayed or out-of-order condition with an old transition starts no clock again and heals nothing twice', async () => {
     await begin();
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     const { name } = (await cell.job('Pending')).metadata;
-    await cell.detect('a', ill, { transition: '2025-01-01T00:00:00Z' });
+    await cell.detect('a', unhealthy, { transition: '2025-01-01T00:00:00Z' });
     await cell.pass(120);
     expect((await cell.jobs()).map((job) => job.metadata.name)).toEqual([name]);
     await cell.job('Pending');
@@ -182,7 +182,7 @@ describe('detectors', () => {
 
   it('a condition dated into the future is believed only when it changes', async () => {
     await begin();
-    await cell.detect('a', ill, { at: cell.clock.now() + 3_600_000 });
+    await cell.detect('a', unhealthy, { at: cell.clock.now() + 3_600_000 });
     await restart();
     cell.stopped.detector.add('a');
     await cell.pass(120);
@@ -194,7 +194,7 @@ describe('detectors', () => {
 
   it('a log line that is old when it is read (transition an hour ago) does not make `for` true at once', async () => {
     await begin();
-    await cell.detect('a', ill, { transition: new Date(cell.clock.now() - 3_600_000).toISOString() });
+    await cell.detect('a', unhealthy, { transition: new Date(cell.clock.now() - 3_600_000).toISOString() });
     await cell.pass(20);
     expect(await cell.jobs()).toEqual([]);
     await cell.pass(20);
@@ -222,10 +222,10 @@ describe('detectors', () => {
   it('one that restarts after the fault came back in the new boot does not make that boot a cure', async () => {
     await begin();
     await acted();
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     await cell.pass(100);
-    await cell.detect('a', ill);
-    await cell.detect('a', well);
+    await cell.detect('a', unhealthy);
+    await cell.detect('a', healthy);
     await cell.pass(450);
     expect((await cell.job('Verifying')).status?.proof?.relapsed).toBe('boot-2');
     await cell.pass(100);
@@ -266,14 +266,14 @@ it('a reboot in the same boot is no reboot (NHC: healed too early)', async () =>
   await begin();
   const job = await ordered();
   await cell.report(job, 'Succeeded');
-  await cell.detect('a', well);
+  await cell.detect('a', healthy);
   await cell.pass(500);
   expect((await cell.job('Verifying')).status?.explanation).toContain('still boot boot-1');
 });
 
 it('a node that was replaced under the same name is not repaired for what the old one had', async () => {
   await begin();
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(40);
   const granted = await grant();
   await cell.client.delete(Nodes, { name: 'a' });
@@ -288,7 +288,7 @@ it('a node that was replaced under the same name is not repaired for what the ol
 describe('the ladder', () => {
   it('climbs by failure, counts attempts over jobs, and ends at a human who is asked once', async () => {
     await begin({ ladder: [{ action: 'MigratePods' }, { action: 'Reboot', attempts: 2, cooldownSeconds: 120 }, { action: 'Human' }] });
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     for (const [outcome, by] of [
       ['Succeeded', 'repair'],
       ['TransientFailure', 'operation'],
@@ -334,7 +334,7 @@ describe('the ladder', () => {
 
   it('a Reboot is carried out as a PowerCycle where the agent does not answer, and reported by the machine controller', async () => {
     await begin();
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     await cell.order(await grant(), 'PowerCycle');
     const running = await cell.job('Running');
@@ -348,7 +348,7 @@ describe('the ladder', () => {
 describe('case 22: rules', () => {
   it('deleted before the order: the job is cancelled; after it: the job goes on by its own copy', async () => {
     await begin();
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     const granted = await grant();
     await cell.order(granted);
@@ -356,12 +356,12 @@ describe('case 22: rules', () => {
     await cell.client.delete(NodeRemediers, { name: 'hung' });
     await cell.boot('a', 'boot-2');
     await cell.report(await cell.job('Running'), 'Succeeded');
-    await cell.detect('a', well);
+    await cell.detect('a', healthy);
     await cell.pass(320);
     await cell.job('Succeeded');
 
     await cell.rule('other');
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(60);
     await cell.job('Pending');
     await cell.client.delete(NodeRemediers, { name: 'other' });
@@ -380,7 +380,7 @@ describe('case 22: rules', () => {
 
   it('edited into Shadow: a job without an order is cancelled', async () => {
     await begin();
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     await cell.job('Pending');
     await cell.edit('hung', { mode: 'Shadow' });
@@ -404,7 +404,7 @@ describe('case 22: rules', () => {
   it('F1: that fail their check never run, and others do', async () => {
     await begin();
     await cell.rule('typo', { when: { all: [{ fact: 'condition.KernelDeadlock.statsu', operator: 'equal', value: 'True' }] } });
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(60);
     expect((await cell.jobs()).map((job) => job.spec.rule)).toEqual(['hung']);
     expect((await cell.client.get(NodeRemediers, { name: 'typo' })).status).toMatchObject({
@@ -423,7 +423,7 @@ describe('two rules on one machine', () => {
   it('F6: the higher priority supersedes a job that is Pending', async () => {
     await begin();
     await cell.rule('urgent', urgent);
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     expect((await cell.job('Pending')).spec.rule).toBe('hung');
     await cell.detect('a', { ReadonlyFilesystem: 'True' });
@@ -435,7 +435,7 @@ describe('two rules on one machine', () => {
   it('and one that is Granted, before its order', async () => {
     await begin();
     await cell.rule('urgent', urgent);
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(40);
     const granted = await grant();
     await cell.detect('a', { ReadonlyFilesystem: 'True' });
@@ -466,7 +466,7 @@ describe('two rules on one machine', () => {
   it('at the same moment: one job, of the one that comes first', async () => {
     await begin();
     await cell.rule('urgent', urgent);
-    await cell.detect('a', { ...ill, ReadonlyFilesystem: 'True' });
+    await cell.detect('a', { ...unhealthy, ReadonlyFilesystem: 'True' });
     await cell.pass(300);
     expect((await cell.jobs()).map((job) => job.spec.rule)).toEqual(['urgent']);
   });
@@ -475,7 +475,7 @@ describe('two rules on one machine', () => {
 describe('in Shadow', () => {
   it('a match is reported once, as a job that ended at once, and asks for nothing', async () => {
     await begin({ mode: 'Shadow' });
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(100);
     expect(await cell.reasons()).toContain('WouldRepair');
     await cell.pass(1200);
@@ -494,14 +494,14 @@ describe('in Shadow', () => {
   it('each episode is reported, flapping is not', async () => {
     await begin({ mode: 'Shadow', holdsForSeconds: 0 });
     for (let flaps = 0; flaps < 5; flaps++) {
-      await cell.detect('a', ill);
+      await cell.detect('a', unhealthy);
       await cell.pass(10);
-      await cell.detect('a', well);
+      await cell.detect('a', healthy);
       await cell.pass(10);
     }
     expect(await cell.jobs()).toHaveLength(1);
     await cell.pass(700);
-    await cell.detect('a', ill);
+    await cell.detect('a', unhealthy);
     await cell.pass(10);
     expect(await cell.jobs()).toHaveLength(2);
   });
@@ -525,7 +525,7 @@ it('counts jobs again from what is there, so that a crash neither loses nor doub
 it('a machine that is paused or being deleted gets no job', async () => {
   await begin();
   await cell.client.patch(Machines, { namespace: 'web', name: 'a' }, { merge: { spec: { paused: true } } });
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(120);
   expect(await cell.jobs()).toEqual([]);
   await cell.client.patch(
@@ -559,7 +559,7 @@ async function changes(): Promise<void> {
 it('F2: a Change under way stops the clocks: they begin again when its reservation is gone', async () => {
   await begin();
   await changes();
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(300);
   expect(await cell.jobs()).toEqual([]);
   await cell.release('change');
@@ -572,7 +572,7 @@ it('F2: a Change under way stops the clocks: they begin again when its reservati
 it('F2: what was noted before a Change stays noted while it lasts, so that a rule that counts goes on to match', async () => {
   const noted = async () => (await cell.machine('a')).status?.observations;
   await begin();
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(20);
   const before = await noted();
   expect(before).toContainEqual(expect.objectContaining({ key: expect.stringContaining('for/hung/') as string }));
@@ -588,7 +588,7 @@ it('is kept for 30 days as the record, then deleted', async () => {
   await begin();
   const job = await ordered();
   await cell.report(job, 'PermanentFailure');
-  await cell.detect('a', well);
+  await cell.detect('a', healthy);
   await cell.job('Failed');
   await process.stop();
   await cell.clock.advance(29 * 86_400_000);
@@ -605,7 +605,7 @@ it('is kept for 30 days as the record, then deleted', async () => {
 it('two leaders, each with the old view, make one job', async () => {
   await begin();
   const other = await cell.start();
-  await cell.detect('a', ill);
+  await cell.detect('a', unhealthy);
   await cell.pass(120);
   const jobs = await cell.client.listAll(RemedyOperationJobs);
   expect(jobs.items.filter((job) => !isFinished(job))).toHaveLength(1);
@@ -618,12 +618,12 @@ it('correlated faults: a rule that asks about its zone holds back when too many 
   for (const name of ['b', 'c', 'd', 'e']) await cell.addMachine(name, zone);
   const few = { fact: 'peers.zone.unhealthy', operator: 'lessThan', value: 2 };
   await begin({ when: { all: [bad('KernelDeadlock'), few] } });
-  for (const name of ['b', 'c', 'd', 'e']) await cell.detect(name, ill);
+  for (const name of ['b', 'c', 'd', 'e']) await cell.detect(name, unhealthy);
   await cell.pass(120);
   expect(await cell.jobs()).toEqual([]);
   // Only machines whose rules read the zone are evaluated again when its counts change.
-  await cell.detect('d', well);
-  await cell.detect('e', well);
+  await cell.detect('d', healthy);
+  await cell.detect('e', healthy);
   await cell.pass(60);
   const jobs = (await cell.jobs()).map((job) => job.spec.node);
   expect(jobs.toSorted()).toEqual(['b', 'c']);

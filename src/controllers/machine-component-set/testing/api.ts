@@ -29,7 +29,7 @@ export interface ModelApi {
   /** Writes by the clients that have taken effect. */
   writes: number;
   create<T extends KubeObject>(resource: Resource<T>, object: T): Stored<T>;
-  /** Changes an object as someone else: agents, humans. Nothing happens when the result is equal. */
+  /** Changes an object as another client: agents, humans. Nothing happens when the result is equal. */
   edit<T extends KubeObject>(resource: Resource<T>, key: ObjectKey, change: (object: Stored<T>) => void): void;
   remove(resource: Resource, key: ObjectKey): void;
   find<T extends KubeObject>(resource: Resource<T>, key: ObjectKey): Stored<T> | undefined;

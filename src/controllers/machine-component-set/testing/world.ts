@@ -68,7 +68,7 @@ export interface World {
   process: Process;
   /** The process dies and another begins, with a fresh list. */
   restart(): void;
-  /** Everyone does everything once, with nothing lagging; a little time passes. */
+  /** Every agent and controller acts once, with nothing lagging; a little time passes. */
   round(ms?: number): Promise<void>;
   rounds(count: number, ms?: number): Promise<void>;
   /** Rounds until there was no write in ten in a row; throws after `limit`. Long enough for soaks of up to a minute each. */

@@ -216,7 +216,7 @@ describe('safety 10, C8b: a machine of which nothing was made', () => {
     ['its instance is recorded', { machine: unmade({ providerID: 'x' }), instance: typo }],
     ['it had a Node', { machine: unmade({ nodeRef: { name: 'a', uid: 'n' } }), instance: { state: 'Absent' } }],
     ['it has a Node', { machine: unmade({ bootstrap }), claim: { state: 'Claimed', node: node('a') } }],
-    ['an agent speaks for it', { machine: unmade({ agent: machine().status?.agent }), instance: { state: 'Absent' } }],
+    ['an agent proves it', { machine: unmade({ agent: machine().status?.agent }), instance: { state: 'Absent' } }],
     ['it may be about to be made, and that is unknown', { machine: unmade({ bootstrap }), instance: typo }],
     ['it is there', { machine: unmade({ bootstrap }) }],
   ])('is distinguished from one where %s: that asks', (_, change) => {

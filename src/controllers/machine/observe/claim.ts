@@ -27,7 +27,7 @@ export function claimOf(machine: Machine, providerID: string | undefined, node: 
     const deleted = `Node ${ref.name} was deleted`;
     return {
       state: 'Lost',
-      message: node === undefined ? `${deleted} by someone else` : `${deleted}, and one that has its name has ${ids}`,
+      message: node === undefined ? `${deleted} by another client` : `${deleted}, and one that has its name has ${ids}`,
     };
   }
   return node === undefined ? { state: 'None' } : { state: 'Foreign', message: `Node ${node.metadata.name} has ${ids}` };

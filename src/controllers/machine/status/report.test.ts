@@ -36,7 +36,7 @@ describe('phase sums up the conditions', () => {
       },
       'Running',
     ],
-    ['NodeLost', { claim: { state: 'Lost', message: 'Node a was deleted by someone else' } }, 'Running'],
+    ['NodeLost', { claim: { state: 'Lost', message: 'Node a was deleted by another client' } }, 'Running'],
     ['NodeLost', { instance: { state: 'Absent' } }, 'Gone'],
     ['Deleting', { machine: machine({ metadata: { deletionTimestamp: at(0) } }), instance: { state: 'Absent' } }, 'Gone'],
   ])('%s', (phase, change, infrastructure) => {

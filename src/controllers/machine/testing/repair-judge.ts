@@ -168,7 +168,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       if (reservation === undefined) wrong(`invariant 2: ${name} is ordered ${now.id} without a reservation`);
       const job = truth.jobs.find((each) => each.metadata.uid === reservation?.requesterUID);
       if (reservation !== undefined && (job?.status?.operationID !== now.id || job.status.before === undefined))
-        wrong(`F3: ${name} is ordered a repair whose job does not know of it`);
+        wrong(`F3: ${name} is ordered a repair whose job has not noted it`);
       // By what its leader saw: one of too many, and the only one that could still be taken back.
       const { rules, machines, nodes } = decided.stores;
       const reservations = reservationsOf(decided.stores);

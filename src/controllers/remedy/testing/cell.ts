@@ -1,5 +1,5 @@
 /**
- * A cell on the embedded server under a fake clock, with the two remedy controllers in it and a test in the place of everyone else: it plays
+ * A cell on the embedded server under a fake clock, with the two remedy controllers in it and a test in the place of all other parts: it plays
  * detectors, kubelets, agents, Defender and the machine controller by hand.
  */
 import {

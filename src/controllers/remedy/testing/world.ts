@@ -16,7 +16,7 @@ export const PROVED_SECONDS = 60;
 export const ATTEMPTS = 2;
 
 export type Step =
-  | { do: 'ill' | 'well' | 'forget' | 'stopDetector' | 'startDetector'; machine: string; type: (typeof TYPES)[number] }
+  | { do: 'fail' | 'recover' | 'forget' | 'stopDetector' | 'startDetector'; machine: string; type: (typeof TYPES)[number] }
   | { do: 'controller' | 'second' | 'crash' | 'stall' | 'resume' }
   | { do: 'agent'; machine: string; outcome: 'Succeeded' | 'TransientFailure'; cures: boolean }
   | { do: 'pass'; seconds: number }
@@ -78,10 +78,10 @@ export class World {
     const { cell } = this;
     const [first] = this.#processes;
     switch (each.do) {
-      case 'ill':
-      case 'well':
+      case 'fail':
+      case 'recover':
         if (!cell.stopped.detector.has(each.machine))
-          await this.#detect(each.machine, { [each.type]: each.do === 'ill' ? 'True' : 'False' });
+          await this.#detect(each.machine, { [each.type]: each.do === 'fail' ? 'True' : 'False' });
         break;
       case 'forget': {
         const transition = new Date(cell.clock.now()).toISOString();
@@ -252,7 +252,7 @@ export class World {
     must(wellMs >= PROVED_SECONDS * 1000, `${what} ${wellMs} ms after it was bad`);
   }
 
-  /** Everything works from now on, and everyone does his part, until nothing happens any more. */
+  /** Everything works from now on, and all parts act, until nothing happens any more. */
   async rest(): Promise<void> {
     // Two may lead for a while, never for long; with clocks that differ they would correct each other's times for ever.
     if (this.#processes.length > 1) await this.#end(0);
@@ -289,11 +289,11 @@ export class World {
         ['hung', 'KernelDeadlock'],
         ['readonly', 'ReadonlyFilesystem'],
       ] as const) {
-        const isIll = node.status?.conditions?.some((each) => each.type === type && each.status === 'True') === true;
+        const isUnhealthy = node.status?.conditions?.some((each) => each.type === type && each.status === 'True') === true;
         const asked = jobs.some(
           ({ spec, ...job }) => spec.rule === rule && spec.node === name && spec.action === 'Human' && !isFinished(job),
         );
-        if (asked !== isIll) return `${type} of ${name} is ${isIll}, and a human ${asked ? 'is' : 'is not'} asked`;
+        if (asked !== isUnhealthy) return `${type} of ${name} is ${isUnhealthy}, and a human ${asked ? 'is' : 'is not'} asked`;
       }
     }
     return '';
