@@ -376,7 +376,10 @@ describe('E9: a cluster of which it is not known how many machines it has', () =
     const to = tree((index) => (index < 4 ? 3 : 4));
     expect(going(planned({ from: tree(() => 4), to }))).toHaveLength(4);
     const away = { 'prod-9': undefined, 'prod-8': undefined };
-    expect(going(planned({ from: tree(() => 4), to, machines: away }))).toEqual([]);
+    const found = planned({ from: tree(() => 4), to, machines: away });
+    expect(going(found)).toEqual([]);
+    expect(found.heldBack?.waitsFor).toHaveLength(10);
+    expect(found.heldBack?.next).toContain('it is judged again when the cluster is reached');
   });
 });
 
@@ -438,6 +441,10 @@ describe('E9: what goes already counts', () => {
     expect(going(found)).toEqual([]);
     expect(found.heldBack?.message).toContain('stage "prod": 1 of its 36 machines would go beside 4 that go already, 3 may');
     expect(found.heldBack?.waitsFor).toHaveLength(10);
+    // As many as may go by themselves wait for those; more than that are too many by themselves.
+    const less = (clusters: number): Plan => planned({ from, to: tree((index) => (index < clusters ? 3 : 4)), machines, rest: { given } });
+    expect(less(7).heldBack?.waitsFor).toHaveLength(10);
+    expect(less(8).heldBack?.waitsFor).toEqual([]);
   });
   test('a set that is being removed counts for the stage, with what was given before', () => {
     const from = { 'prod-1': { [WEB]: '20' }, 'prod-2': { [WEB]: '20' } };
