@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { Option, type Command } from 'commander';
 import { messageOf } from '../../api/errors.ts';
 import { ISOLATIONS } from '../../api/fleet.ts';
+import { plainText } from '../../api/plain-text.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
@@ -58,7 +59,7 @@ export function snapshotCommand(program: Command, run: Run): void {
 }
 
 async function make(revision: string | undefined, flags: Flags, output: Output): Promise<Made> {
-  const snapshot = flags.snapshot === undefined ? await ofHub(flags) : await ofFile(flags.snapshot, Date.now(), output);
+  const snapshot = flags.snapshot === undefined ? await ofHub(flags) : await ofFile(flags.snapshot, Date.now());
   const [{ makePlan }, { bundleFor }, { checkRules }, { judgeObject }] = await Promise.all([
     import('../plan/make.ts'),
     import('../bundles.ts'),
@@ -85,8 +86,8 @@ async function ofHub(flags: ConnectionFlags): Promise<Snapshot> {
   }
 }
 
-/** An old one is used, and that is said. */
-export async function ofFile(file: string, nowMs: number, output: Output): Promise<Snapshot> {
+/** An old one is used, with a warning. */
+export async function ofFile(file: string, nowMs: number): Promise<Snapshot> {
   const { parseSnapshot } = await import('../plan/snapshot.ts');
   let text: string;
   try {
@@ -96,15 +97,15 @@ export async function ofFile(file: string, nowMs: number, output: Output): Promi
   }
   const snapshot = parseSnapshot(text, file);
   const ageMs = nowMs - Date.parse(snapshot.takenAt);
-  if (ageMs > DAY_MS) output.say('warning', `the snapshot is ${age(ageMs)} old: what the hub did since is not in this plan`);
-  return snapshot;
+  if (ageMs <= DAY_MS) return snapshot;
+  return { ...snapshot, warnings: [`the snapshot is ${age(ageMs)} old: what the hub did since is not in this plan`] };
 }
 
 /** Returns the exit code. */
 export async function report(made: Made, format: 'json' | 'markdown' | undefined, output: Output): Promise<number> {
   const { planLines } = await import('../plan/lines.ts');
   const { planMarkdown } = await import('../plan/markdown.ts');
-  if (format !== 'markdown') for (const warning of made.warnings) output.say('warning', warning);
+  if (format !== 'markdown') for (const warning of made.warnings) output.say('warning', plainText(warning));
   switch (format) {
     case 'json':
       output.print(JSON.stringify(made));

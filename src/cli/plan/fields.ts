@@ -1,9 +1,10 @@
 /** How an object of one commit differs from that of another, field by field. Pure. */
 import { canonical } from '../../api/digest.ts';
+import { plainText } from '../../api/plain-text.ts';
 import type { KubeObject } from '../../api/wire.ts';
 
 export interface FieldChange {
-  /** `spec.template.metadata.labels.team`; of what is made or removed `` is the whole object. */
+  /** `spec.template.metadata.labels.team`, one line, cut where it is long; of what is made or removed `` is the whole object. */
   path: string;
   from?: unknown;
   to?: unknown;
@@ -16,7 +17,7 @@ export function fieldChanges(from: unknown, to: unknown, path: readonly string[]
     const keys = [...new Set([...Object.keys(from), ...Object.keys(to)])].sort();
     return keys.flatMap((key) => fieldChanges(from[key], to[key], [...path, key]));
   }
-  return [{ path: path.join('.'), ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
+  return [{ path: pathText(path), ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
 }
 
 /** Of an object what a fleet declares of it. What is in a Secret nobody reads in a plan. */
@@ -29,6 +30,18 @@ export function declared(object: KubeObject): unknown {
     ...hidden,
     metadata: { ...(labels === undefined ? {} : { labels }), ...(annotations === undefined ? {} : { annotations }) },
   };
+}
+
+const LONGEST_PATH = 160;
+const PLAIN_KEY = /^[\w./-]+$/;
+
+/** The author of the fleet chooses the keys. One that is no plain word is quoted as in JSON, so that it begins no line and looks like no change. */
+function pathText(path: readonly string[]): string {
+  const text = path.reduce((before, key) => {
+    if (!PLAIN_KEY.test(key)) return `${before}[${JSON.stringify(plainText(key, LONGEST_PATH))}]`;
+    return before === '' ? key : `${before}.${key}`;
+  }, '');
+  return plainText(text, LONGEST_PATH);
 }
 
 const isMap = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);

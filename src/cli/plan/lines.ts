@@ -1,5 +1,6 @@
 /** A plan for people: one paragraph a unit, one line for all clusters of a stage of which the same becomes. Pure. */
 import { canonical } from '../../api/digest.ts';
+import { plainText } from '../../api/plain-text.ts';
 import type { ClusterForecast, Forecast, MachineEffect, UnitForecast } from './forecast.ts';
 import type { FieldChange } from './fields.ts';
 import type { Made } from './make.ts';
@@ -13,6 +14,7 @@ export interface Group {
 export const MOST_FIELDS = 12;
 const MOST_NAMES = 4;
 const MOST_VALUE = 60;
+const LONGEST_LINE = 2000;
 
 export function titleOf({ fleet, commit, accepted }: Made): string {
   const what = commit === undefined ? 'the files here' : commit.slice(0, 10);
@@ -25,20 +27,35 @@ export function planLines(made: Made): string[] {
     case 'Refused':
       return [titleOf(made), '', ...refusedLines(result)];
     case 'Planned':
-      return [titleOf(made), ...forecastLines(result.forecast)];
+      return [titleOf(made), '', ...forecastLines(result.forecast)];
     default:
       return result satisfies never;
   }
 }
 
-function refusedLines({ code, message, next }: { code: string; message: string; next: string | undefined }): string[] {
-  return [`The hub would refuse it (${code}): ${message}`, ...(next === undefined ? [] : [`next: ${next}`])];
+function refusedLines(refusal: Refusal): string[] {
+  const [first = '', ...others] = refusalLines(refusal);
+  return [plainText(`The hub would refuse it (${refusal.code}): ${first}`, LONGEST_LINE), ...others];
 }
 
-export function forecastLines(forecast: Forecast): string[] {
-  const lines = forecast.units.flatMap((unit) => ['', ...unitLines(unit)]);
-  return [...lines, '', ...summaryLines(forecast)];
+type Refusal = Extract<Made['result'], { state: 'Refused' }>;
+
+/** What the code of the fleet threw is part of the message: a line of it that is not the first is marked, so that it looks like no line of the plan. */
+export function refusalLines({ message, next }: Refusal): string[] {
+  const lines = message.split('\n').map((line, index) => plainText(index === 0 ? line : `  | ${line}`, LONGEST_LINE));
+  return next === undefined ? lines : [...lines, plainText(`next: ${next}`, LONGEST_LINE)];
 }
+
+/** The summary first, then what is deleted: where a comment is cut, these are in it. Each is one line, whatever the fleet and its cells wrote into it. */
+export function forecastLines(forecast: Forecast): string[] {
+  const units = forecast.units.toSorted((a, b) => Number(deletes(b)) - Number(deletes(a)));
+  const lines = [...summaryLines(forecast), ...units.flatMap((unit) => ['', ...unitLines(unit)])];
+  return lines.map((line) => plainText(line, LONGEST_LINE));
+}
+
+/** Whether objects or machines go. */
+export const deletes = ({ clusters }: UnitForecast): boolean =>
+  clusters.some(({ change, effect }) => change === 'Remove' || effect?.effect === 'LetGo');
 
 function unitLines(unit: UnitForecast): string[] {
   const { unit: name, source } = unit;
@@ -98,7 +115,7 @@ export function fieldLines(changes: readonly FieldChange[] | undefined): string[
 export function valueText(value: unknown): string {
   if (value === undefined) return 'nothing';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return text.length > MOST_VALUE ? `${text.slice(0, MOST_VALUE)}…` : text;
+  return plainText(text, MOST_VALUE);
 }
 
 function groupText({ stage, clusters }: Group): string {
@@ -129,9 +146,9 @@ export function changeText({ change, fields }: ClusterForecast): string {
   }
 }
 
-export function namesText(names: readonly string[]): string {
+export function namesText(names: readonly string[], what = 'clusters'): string {
   if (names.length <= MOST_NAMES) return names.join(', ');
-  return `${names.length} clusters (${names.slice(0, MOST_NAMES - 1).join(', ')}, …)`;
+  return `${names.length} ${what} (${names.slice(0, MOST_NAMES - 1).join(', ')}, …)`;
 }
 
 /** Of all clusters of a group together. */
@@ -197,12 +214,30 @@ export function summaryLines({ units, blocked, kept, left, heldBack, soakSeconds
       : `${counted(units.length, 'unit')} in ${counted(new Set(units.flatMap((unit) => unit.clusters.map(({ name }) => name))).size, 'cluster')}.${
           soakSeconds === 0 ? '' : ` The soaks of batches and stages alone take ${durationText(soakSeconds)}.`
         }`,
+    ...deletionLines(units),
     ...(heldBack === undefined ? [] : [`Held back: ${heldBack.message}`, `next: ${heldBack.next}`]),
     ...[...Map.groupBy(blocked, ({ reason }) => reason)].map(
       ([reason, its]) => `Nothing can begin now in ${namesText(its.map(({ cluster }) => cluster))}: ${reason}`,
     ),
     ...kept.map(({ unit, cluster }) => `${unit} stays in ${cluster}: a Namespace is never deleted`),
     ...(left.length === 0 ? [] : [`The commit no longer declares ${namesText(left)}: what was applied there stays, and nobody manages it`]),
+  ];
+}
+
+function deletionLines(units: readonly UnitForecast[]): string[] {
+  const removed = units.filter(({ clusters }) => clusters.some(({ change }) => change === 'Remove'));
+  const effects = units.flatMap(({ clusters }) => clusters.flatMap(({ effect }) => (effect?.effect === 'LetGo' ? [effect] : [])));
+  const machines = effects.reduce((sum, each) => sum + each.machines, 0);
+  return [
+    ...(removed.length === 0
+      ? []
+      : [
+          `Removes ${namesText(
+            removed.map(({ unit }) => unit),
+            'units',
+          )}.`,
+        ]),
+    ...(machines === 0 ? [] : [`Lets ${counted(machines, 'machine')} go.`]),
   ];
 }
 

@@ -121,16 +121,16 @@ describe('a plan', { timeout: 120_000 }, () => {
     expect(text(made)).toBe(
       `Fleet main: ${second.slice(0, 10)}, over ${hub.fleets[0]?.status?.commit?.slice(0, 10)}, which the hub accepted
 
+1 unit in 2 clusters. The soaks of batches and stages alone take 12 m.
+
 MachineComponentSet/tool  fleet/main.ts:13:3
   spec.version: 1.0.0 → 1.0.1
   stage test, changed in t, restart of 1 machine
   stage prod, changed in p, restart of 4 machines, 3 batches a cluster, the first of 1 machine
-  git revert: goes back at once; restart
-
-1 unit in 2 clusters. The soaks of batches and stages alone take 12 m.`,
+  git revert: goes back at once; restart`,
     );
     expect(made.warnings).toEqual([]);
-    expect(planMarkdown(made)).toContain('```\nMachineComponentSet/tool  fleet/main.ts:13:3\n');
+    expect(planMarkdown(made)).toContain('12 m.\n\nMachineComponentSet/tool  fleet/main.ts:13:3\n');
     // The same by a file that a job of CI keeps.
     const kept = parseSnapshot(snapshotText(hub), 'snapshot.json');
     expect(await planOf(kept, 'main')).toEqual({ ...made, commit: second });

@@ -46,7 +46,7 @@ export async function makePlan(request: PlanRequest, snapshot: Snapshot, rendere
   const source = openSource({ kind: 'local', path: request.folder }, { fs, fetch, clock: systemClock() });
   const commit = request.revision === undefined ? undefined : await resolveRevision(request.folder, request.revision);
   const view = viewOf(fleet, snapshot.rollouts, snapshot.clusters);
-  const warnings: string[] = [];
+  const warnings = [...(snapshot.warnings ?? [])];
   const render = rendersOf(source, fleet, renderer, signal);
   const made = { fleet: fleet.metadata.name, commit, accepted: fleet.status?.commit, warnings };
   let isolation: Isolation | undefined;

@@ -1,5 +1,6 @@
 /** A plan as a comment on a pull request: the same paragraphs, folded, within what the platforms take. Pure. */
-import { forecastLines, titleOf } from './lines.ts';
+import { plainText } from '../../api/plain-text.ts';
+import { forecastLines, refusalLines, titleOf } from './lines.ts';
 import type { Made } from './make.ts';
 
 /** Finds the comment again, so that it is edited and not written twice. */
@@ -7,28 +8,39 @@ export const MARKER = '<!-- kubenode plan -->';
 
 /** A comment on GitHub takes 65,536 characters. */
 const MOST = 60_000;
+const MOST_WARNINGS = 8;
+/** So that the fence that holds them is short. */
+const MOST_BACKTICKS = 8;
 
 export function planMarkdown(made: Made, most = MOST): string {
   const { result, warnings } = made;
-  const head = [MARKER, `### ${escaped(titleOf(made))}`, '', ...warnings.map((each) => `> [!WARNING]\n> ${escaped(each)}\n`)];
+  const shown = warnings.slice(0, MOST_WARNINGS);
+  if (warnings.length > shown.length) shown.push(`and ${warnings.length - shown.length} warnings more: run kubenode plan to see them`);
+  const head = [
+    MARKER,
+    `### ${escaped(plainText(titleOf(made)))}`,
+    '',
+    ...shown.map((each) => `> [!WARNING]\n> ${escaped(plainText(each))}\n`),
+  ];
   switch (result.state) {
     case 'Refused':
-      return [
-        ...head,
-        `**The hub would refuse it** (\`${result.code}\`)`,
-        '',
-        fenced([result.message, ...(result.next === undefined ? [] : [`next: ${result.next}`])]),
-      ].join('\n');
-    case 'Planned': {
-      const lines = forecastLines(result.forecast);
-      const left = most - head.join('\n').length - 200;
-      return [...head, fenced(within(lines, left))].join('\n');
-    }
+      return withLines([...head, `**The hub would refuse it** (\`${plainText(result.code, 64)}\`)`, ''], refusalLines(result), most);
+    case 'Planned':
+      return withLines(head, forecastLines(result.forecast), most);
     default:
       return result satisfies never;
   }
 }
 
+const ROOM_OF_FENCE = 2 * (MOST_BACKTICKS + 3);
+const ROOM_OF_REST = 100;
+
+function withLines(head: readonly string[], lines: readonly string[], most: number): string {
+  const above = head.join('\n');
+  return `${above}\n${fenced(within(lines.map(withoutLongRuns), most - above.length - ROOM_OF_FENCE - ROOM_OF_REST))}`;
+}
+
+/** As many of the first lines as there is room for. */
 function within(lines: readonly string[], most: number): string[] {
   let length = 0;
   const kept: string[] = [];
@@ -39,6 +51,8 @@ function within(lines: readonly string[], most: number): string[] {
   }
   return kept;
 }
+
+const withoutLongRuns = (line: string): string => line.replaceAll(/`{8,}/g, `${'`'.repeat(MOST_BACKTICKS - 1)}…`);
 
 /** No line of it can end the block: a fence is longer than any run of backticks in it. */
 function fenced(lines: readonly string[]): string {

@@ -16,6 +16,8 @@ export interface Snapshot {
   fleets: Stored<Fleet>[];
   clusters: Stored<Cluster>[];
   rollouts: Stored<Rollout>[];
+  /** For people, of what was read from a file. */
+  warnings?: readonly string[];
 }
 
 /** Reads a hub. Nothing is written. */

@@ -1,0 +1,118 @@
+/** The author of a pull request chooses keys, values and what its code throws: none of it writes a line of the plan, or hides one. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { plainOutput } from '../../api/plain-text.ts';
+import { ofFile, report } from '../commands/plan.ts';
+import { planLines } from './lines.ts';
+import { makePlan } from './make.ts';
+import { planMarkdown } from './markdown.ts';
+import { snapshotText } from './snapshot.ts';
+import { planHub, SIGNAL, type PlanHub } from './testing/hub.ts';
+
+const IMPORT = `import { fleet, MachineSet } from 'kubenode/constructs';\nimport { ApiObject } from 'cdk8s';`;
+const P = "fleet.cluster('p', { labels: { stage: 'prod' } });";
+const fleetOf = (config: string, more = '', annotations = '{}') => `${IMPORT}\n${P}
+fleet.allClusters((cluster) => {
+  const web = cluster.pool('web');
+  new MachineSet(web, 'a', { replicas: 2, provider: { name: 'local', config: ${config} } });
+  new ApiObject(web, 'settings', { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'settings', namespace: 'web', annotations: ${annotations} }, data: ${config} });
+  ${more}
+});`;
+
+let hub: PlanHub;
+beforeEach(async () => {
+  hub = await planHub();
+});
+afterEach(async () => await hub.close());
+async function accepted(text: string): Promise<string> {
+  const head = await hub.commit(text);
+  await hub.judged(head);
+  expect(hub.ready()?.status, JSON.stringify(hub.ready())).toBe('True');
+  return head;
+}
+const other = "new ApiObject(web, 'z', { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'z', namespace: 'web' } });";
+
+describe('the text of a plan', { timeout: 280_000 }, () => {
+  it('has no line that a key of an object made', async () => {
+    await accepted(fleetOf('{}', other));
+    hub.prove();
+    hub.write(fleetOf(JSON.stringify({ 'x: 1 → 2\n\nNothing changes.\n::error file=x::y\n\n': 1 })));
+    const lines = planLines(await hub.plan())
+      .join('\n')
+      .split('\n');
+    expect(lines).not.toContain('Nothing changes.');
+  });
+
+  it('has no line that a value of an object made', async () => {
+    await accepted(fleetOf('{}', other));
+    hub.prove();
+    hub.write(fleetOf(JSON.stringify({ x: '1\n\nNothing changes.\n::add-mask::0\n' })));
+    const lines = planLines(await hub.plan())
+      .join('\n')
+      .split('\n');
+    expect(lines).not.toContain('Nothing changes.');
+  });
+
+  it('has its deletions in the comment, however long a key is', async () => {
+    await accepted(fleetOf('{}', other));
+    hub.prove();
+    // It deletes a ServiceAccount beside.
+    hub.write(fleetOf(JSON.stringify({ [`k\n\nNothing changes.${'\n'.repeat(59_000)}`]: 1 })));
+    const made = await hub.plan();
+    expect(planLines(made).join('\n')).toContain('ServiceAccount/web/z');
+    const markdown = planMarkdown(made);
+    expect(markdown.length).toBeLessThanOrEqual(65_536);
+    expect(markdown.includes('ServiceAccount/web/z'), 'the deletion is in it').toBe(true);
+  });
+
+  it('is a comment that platforms take, however many backticks are in it', async () => {
+    await accepted(fleetOf('{}'));
+    hub.prove();
+    hub.write(fleetOf(JSON.stringify({ ['`'.repeat(55_000)]: 1 })));
+    expect(planMarkdown(await hub.plan()).length).toBeLessThanOrEqual(65_536);
+  });
+
+  it('is a comment that platforms take, however long the message of a refusal is', async () => {
+    await accepted(fleetOf('{}'));
+    hub.prove();
+    hub.write(`${fleetOf('{}')}\nthrow new Error('x'.repeat(1000000));`);
+    const made = await hub.plan();
+    expect(made.result.state).toBe('Refused');
+    expect(planMarkdown(made).length).toBeLessThanOrEqual(65_536);
+  });
+
+  it('has no characters in the comment that reorder or hide text', async () => {
+    await accepted(fleetOf('{ image: "a" }'));
+    hub.prove();
+    hub.write(fleetOf(JSON.stringify({ image: 'a\u202Eliver\u202C\u200b' })));
+    const markdown = plainOutput(planMarkdown(await hub.plan()), { format: false }); // As `kubenode plan -o markdown > plan.md` prints it.
+    expect(markdown).not.toMatch(/[\u202E\u200b]/);
+  });
+
+  it('has no line that an error of the code of the fleet made', async () => {
+    await accepted(fleetOf('{}', other));
+    hub.prove();
+    hub.write(`${fleetOf('{}')}\nthrow new Error('no\\n\\nNothing changes.\\n::error::x');`);
+    const made = await hub.plan();
+    expect(made.result.state).toBe('Refused');
+    for (const line of planLines(made).join('\n').split('\n')) expect(line.trim()).not.toMatch(/^(Nothing changes|::)/);
+  });
+
+  it('says in the comment that its snapshot is old', async () => {
+    await accepted(fleetOf('{}'));
+    hub.prove();
+    const file = join(hub.root, 'hub.json');
+    writeFileSync(file, snapshotText(await hub.snapshot()));
+    const said: string[] = [];
+    const output = { print: (text: string) => void said.push(text), say: () => undefined, live: false, plain: true };
+    // Ten days later, in CI, where stderr is not what people read.
+    const snapshot = await ofFile(file, Date.parse('2026-12-02T00:00:00Z'));
+    await report(
+      await makePlan({ folder: hub.root, revision: undefined, fleet: undefined }, snapshot, hub.renderer, SIGNAL),
+      'markdown',
+      output,
+    );
+    expect(said.join('')).toMatch(/old/);
+  });
+});
