@@ -20,7 +20,7 @@ what \`ps\` calls RSS), \`peak\` the most that was ever resident, installing inc
 
 \`requests-per-hour\` is counted in a virtual hour: the agent's own code with its real client, watch, Lease and reporter, on a simulated disk,
 with an embedded API server in the same process under the same fake clock, one component installed and probed each 2 s, ${HOURS} different seeds
-of all jitter a run. The reference is ${FEWEST_AN_HOUR}: a Lease renewal a minute. A watch that the server ends is opened again, which is what comes on top.`,
+of all jitter a run. The reference is ${FEWEST_AN_HOUR}: a Lease renewal a minute. A watch that the server ends is opened again; that comes on top.`,
   goals: {
     'agent/resident': { of: 'value', most: 60 },
     'agent/requests-per-hour': { of: 'value', most: 62 },

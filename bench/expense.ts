@@ -68,7 +68,7 @@ export function counting(transport: Transport): Counting {
 
 export type Metrics = (name: string, ...labels: string[]) => number;
 
-/** What the API server tells of itself: a metric's sum over all labels, or over those that contain each of these texts. */
+/** What the API server reports about itself: a metric's sum over all labels, or over those that contain each of these texts. */
 export async function metricsOf(transport: Transport): Promise<Metrics> {
   const lines = (await bytesOf(transport, { method: 'GET', path: '/metrics' })).toString().split('\n');
   return (name, ...labels) => {

@@ -113,7 +113,7 @@ async function stop(child: ChildProcess): Promise<void> {
   await gone;
 }
 
-/** Machines that have claimed their Nodes, with agents and kubelets that have just been heard. */
+/** Machines that have claimed their Nodes, with agents and kubelets that have just renewed their Leases. */
 async function populate(client: Client, machines: number): Promise<void> {
   await Promise.all(CELL_KINDS.map((kind) => client.create(CustomResourceDefinitions, kind.crd())));
   for (const kind of CELL_KINDS) await served(client, kind);

@@ -16,7 +16,7 @@ fleet.allClusters((cluster) => {
     when: all(
       condition('KernelDeadlock').is('True'),
       fact('heartbeat.kubelet').equals('Stale'),
-      // Of its rack at most one other is ill. A node without a rack label never matches: nobody can tell a dead node from a dead switch.
+      // Of its rack at most one other is ill. A node without a rack label never matches: a dead node cannot be told apart from a dead switch.
       fact('peers.rack.unhealthy').atMost(1),
       inUse,
     ),

@@ -5,7 +5,7 @@
  * - The health checker kills the kubelet by itself unless it is started with `--enable-repair=false`. Switch it off before this rule is enforced.
  * - Restarting the kubelet does not touch pods. If two restarts did not help, a boot does, or somebody has to look: a kubelet that does not
  *   start usually has a bad configuration, which a new machine would get too.
- * - The detector writes the condition itself, so that it is heard of while the kubelet is silent.
+ * - The detector writes the condition itself, so that it arrives while the kubelet is silent.
  */
 import { all, askHuman, condition, fleet, NodeRemedier, reboot, restartComponent } from 'kubenode/constructs';
 import { kubelet } from '../fleet/versions.ts';

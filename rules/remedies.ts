@@ -2,7 +2,7 @@
  * The repair rules, one file each: what a node looks like when it is ill, what is tried, and what proves that it helped. All of them are in
  * Shadow: they say what they would do, and do nothing. Enforcing one is a commit of one line, `mode: 'Enforce'`, after a look at what it said.
  *
- * Each rule has recorded histories under `histories/<rule>/`, which `kubenode rules test` and `npm test` replay. `docs/rules.md` tells what
+ * Each rule has recorded histories under `histories/<rule>/`, which `kubenode rules test` and `npm test` replay. `docs/rules.md` describes what
  * to do when a rule asks a human.
  *
  * Priorities: of two rules that match one machine the higher acts. A rule that knows the cause goes before one that only sees an effect:

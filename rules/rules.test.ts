@@ -41,12 +41,12 @@ describe.each(CATALOGUE)('%s', (name) => {
   const own = () => runs.filter(({ rule }) => rule === name);
   it('heals', () => {
     const heals = own().find(({ file }) => file.endsWith('/heals.json'));
-    expect(heals?.told.at(-1)).toMatch(/ → Succeeded at /);
+    expect(heals?.report.at(-1)).toMatch(/ → Succeeded at /);
   });
   it('has a history in which it must not fire, and says why it did not', () => {
-    const silent = own().filter((run) => run.name.startsWith('must not fire') && run.told.every((line) => line.startsWith('no job: ')));
+    const silent = own().filter((run) => run.name.startsWith('must not fire') && run.report.every((line) => line.startsWith('no job: ')));
     expect(silent.length).toBeGreaterThan(0);
     expect(own().filter((run) => run.name.startsWith('must not fire'))).toEqual(silent);
-    for (const { told } of silent) expect(told[0]).not.toContain('not about this machine');
+    for (const { report } of silent) expect(report[0]).not.toContain('not about this machine');
   });
 });

@@ -1,4 +1,4 @@
-/** Which tests a mutant meets first: few seconds tell of most mutants, so that only the others cost the whole run. */
+/** Which tests a mutant meets first: few seconds find most mutants, so that only the others cost the whole run. */
 import { dirname, join } from 'node:path/posix';
 
 /** What a source imports from this tree, as paths from the root. */

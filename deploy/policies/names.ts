@@ -116,7 +116,7 @@ export function agentCreatesPolicy(scope: Construct): void {
         expression: `request.resource.resource != 'events'
           || (request.namespace == variables.me[0] && variables.about.?kind.orValue('') == 'Machine'
             && variables.about.?namespace.orValue('') == variables.me[0] && variables.about.?name.orValue('') == variables.me[1])`,
-        messageExpression: "'an agent tells only of its own Machine'",
+        messageExpression: "'an agent reports only its own Machine'",
       },
       {
         expression: `request.resource.resource != 'events'

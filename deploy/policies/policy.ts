@@ -44,7 +44,7 @@ export function policy(scope: Construct, { name, match, conditions, variables, v
       validations: validations.map(({ expression, messageExpression }) => ({
         expression: oneLine(expression),
         messageExpression: oneLine(messageExpression),
-        // Without it the answer is 422, which tells people to mend the object.
+        // Without it the answer is 422, which asks people to correct the object.
         reason: 'Forbidden',
       })),
     },

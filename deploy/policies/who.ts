@@ -1,4 +1,4 @@
-/** CEL that tells who writes. */
+/** CEL that decides who writes. */
 import { bootstrapAccountName } from '../../src/api/admission.ts';
 import { AGENT_PREFIX, AGENTS, serviceAccountUser } from '../../src/api/identity.ts';
 import { MANAGERS } from '../../src/api/names.ts';

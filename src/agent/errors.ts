@@ -31,7 +31,7 @@ export const agentErrorCodes = {
   ReceiptDamaged: surroundings('a receipt that cannot be read'),
   DiskFailing: surroundings('a disk that does not keep what is written'),
   BootstrapInvalid: surroundings('a bootstrap that cannot be used'),
-  BootUnknown: surroundings('a boot that cannot be told from the one before'),
+  BootUnknown: surroundings('a boot that cannot be distinguished from the one before'),
   KeysInvalid: surroundings('pinned keys that cannot be used'),
   HostUnfit: surroundings('a host that the agent cannot work on'),
   RebootFailed: surroundings('a reboot that did not begin'),

@@ -22,7 +22,7 @@ const USAGE = `usage: kubenode-agent status | journal | verify [--root DIR]
   verify   whether everything that was installed is as it was installed`;
 
 /*
- * What a node reports of itself, from its disk alone: without a network, and whether or not its agent runs. Nothing is changed, and no secret is printed.
+ * What a node reports about itself, from its disk alone: without a network, and whether or not its agent runs. Nothing is changed, and no secret is printed.
  * Exit codes: 0 all is well, 1 something is not, 64 wrong arguments.
  */
 

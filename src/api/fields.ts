@@ -81,7 +81,7 @@ export const atomic = <const T extends TSchema>(
 export const values = (description: string) =>
   Type.Unsafe<Record<string, unknown>>({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true, description });
 
-/** Kubernetes' own form of the key of a label or taint; an object with any other is refused for good. Its prefix has at most 253 characters besides. */
+/** Kubernetes' own form of the key of a label or taint; an object with any other is refused, now and later. Its prefix has at most 253 characters besides. */
 const KEY = '^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$';
 const VALUE = '^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$';
 const keyRule = (key: string): string => `${key}.matches('${KEY}') && ${key}.indexOf('/') <= 253`;

@@ -28,7 +28,7 @@ export const ANNOTATIONS = {
   entryFence: 'kubenode.io/entry-fence',
   /** On a Machine: the reservation that gets no order any more, since another repair takes it over. Its write makes every order of that reservation lose (docs/protocols.md#c9). */
   orderFence: 'kubenode.io/order-fence',
-  /** On a Machine that was imported: a person confirms that it is off, or wiped, for good, so that its deletion does not wait for its agent. */
+  /** On a Machine that was imported: a person confirms that it is off permanently, or wiped, so that its deletion does not wait for its agent. */
   machineIsOff: 'kubenode.io/machine-is-off',
   /** On a MachineSet, `others`: Git leaves `replicas` out; by hand: no Fleet manages it any more (docs/protocols.md#c8e). */
   scaledBy: 'kubenode.io/scaled-by',

@@ -148,7 +148,7 @@ export function jobLabel(name: string): string {
   return name.length <= MAX_LABEL ? name : `${name.slice(0, MAX_LABEL - 9)}-${sha256Hex(name).slice(0, 8)}`;
 }
 
-/** Whether it has ended for good. A job that asks a human has not while its rule still matches. */
+/** Whether it has ended. A job that asks a human has not while its rule still matches. */
 export function isFinished(job: Pick<RemedyOperationJob, 'status'>): boolean {
   const phase = job.status?.phase;
   switch (phase) {

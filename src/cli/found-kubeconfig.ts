@@ -47,10 +47,10 @@ export function foundKubeconfig(folder: string): FoundKubeconfig | undefined {
     if (isCoded(error, cliErrorCodes, 'TreeMode', 'TreeTooLarge')) throw refused('it is no plain file of an ordinary size');
     throw error;
   }
-  const mistake = strange(text);
-  if (mistake === undefined) return { file, text };
-  if ('line' in mistake) throw refused(`${file}:${mistake.line} is no YAML (${mistake.code})`);
-  throw refused(`it may hold only what \`kubenode start\` writes, and ${mistake.what} is something else`);
+  const found = strange(text);
+  if (found === undefined) return { file, text };
+  if ('line' in found) throw refused(`${file}:${found.line} is no YAML (${found.code})`);
+  throw refused(`it may hold only what \`kubenode start\` writes, and ${found.what} is something else`);
 }
 
 /** What in it `kubenode start` does not write. Never a value, which may be a secret. */

@@ -1,4 +1,4 @@
-/** What a kubelet asks a controller, and what it has to say of itself. */
+/** What a kubelet asks a controller, and what it answers. */
 import { createServer } from 'node:http';
 import { messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';

@@ -10,7 +10,7 @@ export type Build = (cluster: Cluster) => void;
 interface Selection {
   selector: Record<string, string> | undefined;
   build: Build;
-  /** Where it was written: mistakes that show later lead there. */
+  /** Where it was written: validation errors that show later lead there. */
   stack: string | undefined;
 }
 
@@ -88,7 +88,7 @@ export class Fleet {
     return clusters;
   }
 
-  /** After `build`: a mistake for each component that must be signed and is not. Whoever renders refuses the fleet for one. */
+  /** After `build`: an error for each component that must be signed and is not. Rendering refuses the fleet for one. */
   unsigned(): readonly FleetError[] {
     return this.#unsigned;
   }

@@ -11,7 +11,7 @@ import { ApiObject, Yaml } from 'cdk8s';
 import { fleet } from './fleet.ts';
 
 const [entry = 'fleet/main.ts'] = process.argv.slice(2);
-// Told by cdk8s.
+// Set by cdk8s.
 const folder = process.env['CDK8S_OUTDIR'] ?? 'dist';
 
 await import(pathToFileURL(resolve(entry)).href);

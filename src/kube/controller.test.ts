@@ -293,7 +293,7 @@ describe('reconciling', () => {
   });
 
   test.each([
-    [new TerminalError('the spec is wrong'), { level: 'error', message: 'failed for good; waits for a change' }],
+    [new TerminalError('the spec is wrong'), { level: 'error', message: 'failed; is not tried again before a change' }],
     [new ApiError(409, { reason: 'Conflict', message: 'changed' }), { level: 'debug', message: 'failed; is retried' }],
     [new CodedError('Odd', 'known'), { level: 'warn', message: 'failed; is retried' }],
     [new Error('not known'), { level: 'error', message: 'failed; is retried' }],

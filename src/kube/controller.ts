@@ -226,7 +226,7 @@ function logFailure({ options, log, ids }: Runs, key: string, error: unknown, { 
   const fields = { key, reconcileID: ids.get(key), failures, retryInMs, error: messageOf(error) };
   ids.delete(key);
   if (options.signal.aborted) log.debug(fields, 'ended while it ran');
-  else if (error instanceof TerminalError) log.error(fields, 'failed for good; waits for a change');
+  else if (error instanceof TerminalError) log.error(fields, 'failed; is not tried again before a change');
   // A conflict is how one learns that another was faster.
   else if (hasReason(error, 'Conflict')) log.debug(fields, 'failed; is retried');
   else if (error instanceof CodedError) log.warn(fields, 'failed; is retried');

@@ -59,7 +59,7 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
     outgoing.end(request.body);
     try {
       const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
-      // An error after the head reaches the reader through the body; unheard on the request it would end the process.
+      // An error after the head reaches the reader through the body; without a listener on the request it would end the process.
       outgoing.on('error', (error) => incoming.destroy(error));
       incoming.on('error', () => undefined);
       if (isWatch(request)) outgoing.setTimeout(0);

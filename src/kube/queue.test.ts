@@ -332,7 +332,7 @@ describe('results', () => {
     expect(world.runs[1]).toMatchObject({ failures: 0 });
   });
 
-  test('input that changed while a run failed for good is looked at', async () => {
+  test('input that changed during a run with a TerminalError starts another run', async () => {
     const world = start(async (_key, clock) => {
       await sleep(clock, 10);
       throw new TerminalError('the spec is wrong');

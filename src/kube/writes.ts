@@ -28,7 +28,7 @@ export interface OwnWritesOptions {
  * its own last write a controller would decide the same thing again.
  *
  * Guarantees: a held key is freed by the write's own event, by any later one, by a bookmark, or by a list, which is asked for when
- * the others do not come; so it is never held for good while the server can be reached. A write whose fate is unknown (no answer,
+ * the others do not come; so it is not held forever while the server can be reached. A write whose fate is unknown (no answer,
  * or a 5xx) counts as done at an unknown version: only a list begun after it settles what it did. That list too is asked for after
  * the lag and not at once, so that a server that fails under load is not made to list for every failure.
  */

@@ -117,7 +117,7 @@ describe('F4: a repair is proved', () => {
   it('not by a condition that is still bad, or of which its detector is not sure', () => {
     expect(course(restart, ILL, { at: 30, conditions: ILL })).toMatchObject({ state: 'Waiting', why: 'KubeletUnhealthy is True, R' });
     const unsure = { ...WELL, KubeletUnhealthy: ['Unknown', 20] } satisfies Seen['conditions'];
-    expect(course(restart, ILL, { at: 30, conditions: unsure })?.why).toBe('KubeletUnhealthy is Unknown: its detector cannot tell');
+    expect(course(restart, ILL, { at: 30, conditions: unsure })?.why).toBe('KubeletUnhealthy is Unknown: its detector does not know');
     expect(course(restart, ILL, { at: 1000, beat: -900, conditions: WELL })?.why).toContain('KubeletUnhealthy is Unknown: its heartbeat');
   });
 

@@ -155,7 +155,7 @@ function doubtOf(input: VerifyInput, newBoot: boolean, reset: string | undefined
   const found = provingCondition(input);
   if (found === undefined)
     return of === 'Machine' ? `the Machine has no condition ${type}` : snapshot.nodeMissing || `the Node has no condition ${type}`;
-  if (found.status === 'Unknown') return `${type} is Unknown: ${found.doubt ?? 'its detector cannot tell'}`;
+  if (found.status === 'Unknown') return `${type} is Unknown: ${found.doubt ?? 'its detector does not know'}`;
   if (found.status !== is) return `${type} is ${found.status}, ${found.reason}`;
   if (of !== 'Machine') {
     if (found.heartbeat === proof.heartbeat) return `${type} is ${is}, by a heartbeat from before the action had ended`;

@@ -23,7 +23,7 @@ export const STALE_AFTER_MS = 600_000;
 /** A heartbeat further in the future than this proves nothing until it changes. */
 export const SKEW_MS = 60_000;
 
-function firstSight(value: string, nowMs: number): number {
+function firstObservation(value: string, nowMs: number): number {
   const claimed = Date.parse(value);
   if (Number.isNaN(claimed) || claimed > nowMs + SKEW_MS) return Number.NEGATIVE_INFINITY;
   return Math.min(claimed, nowMs);
@@ -47,7 +47,7 @@ export function observeHeartbeats(
       continue;
     }
     moved = true;
-    byType.set(type, { value: lastHeartbeatTime, aliveMs: old === undefined ? firstSight(lastHeartbeatTime, nowMs) : nowMs });
+    byType.set(type, { value: lastHeartbeatTime, aliveMs: old === undefined ? firstObservation(lastHeartbeatTime, nowMs) : nowMs });
   }
   if (before !== undefined && !moved && before.byType.size === byType.size) return before;
   return { nodeUID, byType };

@@ -90,7 +90,7 @@ describe('what is found is said, and why nothing is', () => {
 
   it('of a condition', async () => {
     expect(await found(of('condition.A.status', 'False'), FULL)).toBe('"True" (Broken)');
-    expect(await found(of('condition.A.status', 'False'), ...unsure)).toBe('"Unknown": its detector cannot tell');
+    expect(await found(of('condition.A.status', 'False'), ...unsure)).toBe('"Unknown": its detector does not know');
     expect(await found(of('condition.A.status', 'False'), ...silent)).toBe('"Unknown": its heartbeat is 600 s old');
     expect(await found(of('condition.A.status', 'False'), { at: 0, nodeReplaced: true })).toContain(
       'unknown: Node node-1 is another one now',
@@ -101,11 +101,11 @@ describe('what is found is said, and why nothing is', () => {
 
   it('of its health, its age and its rises', async () => {
     expect(await found(of('condition.A.health', 'Healthy'), FULL)).toBe('"Unhealthy" (True, Broken)');
-    expect(await found(of('condition.A.health', 'Healthy'), ...unsure)).toBe('"Unknown": its detector cannot tell');
+    expect(await found(of('condition.A.health', 'Healthy'), ...unsure)).toBe('"Unknown": its detector does not know');
     expect(await found(of('condition.A.health', 'Healthy'), ...silent)).toBe('"Unknown": its heartbeat is 600 s old');
     const rises = of('condition.A.rises', 9, { params: { windowSeconds: 5000 } });
     expect(await found(rises, FULL)).toBe('1');
-    expect(await found(rises, ...unsure)).toBe('unknown: its detector cannot tell');
+    expect(await found(rises, ...unsure)).toBe('unknown: its detector does not know');
     expect(await found(rises, ...silent)).toBe('unknown: its heartbeat is 600 s old');
     expect(await found(rises, { at: 0 })).toBe('unknown: Node node-1 has no condition A');
     const age = of('condition.A.ageSeconds', 9000);

@@ -54,7 +54,7 @@ function machineConditionOf({ snapshot, ref }: Question): ConditionFacts | strin
 
 function statusOf(condition: ConditionFacts | string): Reading {
   if (typeof condition === 'string') return unknown(condition);
-  if (condition.status === 'Unknown') return unknown(condition.doubt ?? 'its detector cannot tell', 'Unknown');
+  if (condition.status === 'Unknown') return unknown(condition.doubt ?? 'its detector does not know', 'Unknown');
   return { ...known(condition.status), note: condition.reason };
 }
 
@@ -120,7 +120,7 @@ const READERS: Readonly<Record<FactID, (question: Question) => Reading>> = {
   'condition.health': (question) => {
     const condition = conditionOf(question);
     if (typeof condition === 'string') return unknown(condition);
-    if (condition.health === 'Unknown') return unknown(condition.doubt ?? 'its detector cannot tell', 'Unknown');
+    if (condition.health === 'Unknown') return unknown(condition.doubt ?? 'its detector does not know', 'Unknown');
     return { ...known(condition.health), note: `${condition.status}, ${condition.reason}` };
   },
   'condition.ageSeconds': (question) => {
@@ -140,7 +140,7 @@ const READERS: Readonly<Record<FactID, (question: Question) => Reading>> = {
     const { marks, leaf, ref } = question;
     const condition = conditionOf(question);
     if (typeof condition === 'string') return unknown(condition);
-    if (condition.status === 'Unknown') return unknown(condition.doubt ?? 'its detector cannot tell');
+    if (condition.status === 'Unknown') return unknown(condition.doubt ?? 'its detector does not know');
     const windowMs = Number(leaf.params['windowSeconds']) * 1000;
     const rises = marks.rises(ref.subjects[0] ?? '', windowMs);
     const [oldest] = rises;

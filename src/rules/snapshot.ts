@@ -165,7 +165,7 @@ function factsOfNode(
     if (kubelet === 'Stale' && KUBELET_CONDITIONS.has(type)) return "the kubelet's Lease is stale";
     const heartbeat = known?.get(type);
     if (heartbeat === undefined || heartbeat.aliveMs === Number.NEGATIVE_INFINITY)
-      return `its heartbeat ${claimed} tells nothing until it changes`;
+      return `its heartbeat ${claimed} proves nothing until it changes`;
     const untilMs = heartbeat.aliveMs + STALE_AFTER_MS;
     if (nowMs > untilMs) return `its heartbeat is ${Math.floor((nowMs - heartbeat.aliveMs) / 1000)} s old`;
     stale.push(untilMs + 1);

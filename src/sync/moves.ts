@@ -41,7 +41,7 @@ export function refuseMoves({ fleet, head, declared, clusters, isWanted }: Moves
   );
 }
 
-/** Of its kubeconfig, which is what a cell is reached by: under another name it would have neither records nor stage of before. */
+/** Of the kubeconfig by which the cell is reached: under another name it would have neither records nor stage of before. */
 function secretOf({ metadata, spec }: Cluster): string {
   const { namespace = SYSTEM_NAMESPACE, name } = spec.kubeconfigSecret ?? { name: `cluster-${metadata.name}` };
   return `${namespace}/${name}`;

@@ -157,7 +157,7 @@ function countedBefore(input: PlanInput, unit: string, cluster: string, digest: 
   };
 }
 
-/** Up to how many machines a set was counted for `digest`, which is what it had before where it is held back. What wants more lets none go. */
+/** Up to how many machines a set was counted for `digest`, which is its number of before where it is held back. What wants more lets none go. */
 function countedFor(input: PlanInput, { unit, cluster, from, digest: wanted }: Change, digest: string | undefined): { machines?: number } {
   if (!unit.startsWith(`${MachineSets.kind}/`)) return {};
   const isChanged = wanted !== from && digest === wanted;

@@ -94,7 +94,7 @@ export async function presentPrograms(): Promise<Programs | string> {
 }
 
 /**
- * The programs, built or found. `say` is told of what takes long. Throws an Error that says what is missing for each of the
+ * The programs, built or found. `say` gets a line for what takes long. Throws an Error that says what is missing for each of the
  * three ways.
  */
 export async function findPrograms(say: Say): Promise<Programs> {

@@ -17,7 +17,7 @@ const DEEPEST_VALUE = 16;
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
 /**
- * Pins the keys that a node was installed with, for good: once the file is there nothing that comes from the cell changes it, another bootstrap
+ * Pins the keys that a node was installed with, permanently: once the file is there nothing that comes from the cell changes it, another bootstrap
  * neither. Errors: those of the disk.
  */
 export async function pinKeys(durable: Durable, layout: DiskLayout, keys: string | undefined): Promise<void> {

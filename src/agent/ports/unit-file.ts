@@ -2,7 +2,7 @@ import { sha256Hex } from '../../api/digest.ts';
 import { agentError } from '../errors.ts';
 import type { UnitDefinition } from './units.ts';
 
-/** What a unit file of ours records of itself, in a section that systemd passes over. */
+/** What a unit file of ours records about itself, in a section that systemd passes over. */
 export interface UnitMark {
   hash: string;
   generation: string;

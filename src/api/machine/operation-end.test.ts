@@ -29,7 +29,7 @@ describe('an operation', () => {
     expect([isUnderWay(machine({}), 'r1'), isUnderWay(machine({}), 'r0'), endOf(machine({}))]).toEqual([true, false, undefined]);
   });
 
-  it('C7: ends by the outcome that is reported, and as PermanentFailure where that cannot be told', () => {
+  it('C7: ends by the outcome that is reported, and as PermanentFailure where the report names none', () => {
     const ended = machine({}, { operation: done('Superseded') });
     expect(operationState(ended)).toMatchObject({ state: 'Ended', outcome: 'Superseded' });
     expect([isUnderWay(ended, 'r1'), endOf(ended)?.outcome]).toEqual([false, 'Superseded']);

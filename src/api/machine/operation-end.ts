@@ -2,7 +2,7 @@
 import type { Machine, Operation, OperationStatus, Outcome } from '../machine.ts';
 import { CONTROLLER_OPERATIONS } from '../node-remedier/values.ts';
 
-/** A report that is final. One that names no outcome cannot tell it: that is PermanentFailure (docs/protocols.md#c7). */
+/** A report that is final. One that names no outcome counts as PermanentFailure (docs/protocols.md#c7). */
 export interface OperationEnd {
   outcome: Outcome;
   report: OperationStatus;

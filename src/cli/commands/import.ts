@@ -62,7 +62,7 @@ export function importCommand(program: Command, run: Run): void {
     .option('--component-keys <file>', 'public keys that they pin: they run only components that one of them has signed')
     .option('--hold', 'the agent reports and changes nothing until /etc/kubenode/hold is removed on the machine')
     .option('--parallel <count>', 'machines side by side', '10')
-    .option('--timeout <seconds>', 'how long to wait for each agent to be heard of', '120')
+    .option('--timeout <seconds>', 'how long to wait for the first report of each agent', '120')
     .option('--dry-run', 'only look whether each can be imported')
     .addOption(outputFlag(['json'], 'one JSON list'))
     .addHelpText(

@@ -340,7 +340,7 @@ describe('the command', () => {
 
   test('says aloud that nodes will not find the server', () => {
     const { status, stderr } = run('--cell');
-    expect([status, stderr]).toEqual([0, expect.stringContaining('without --server new nodes are told an address that only pods reach')]);
+    expect([status, stderr]).toEqual([0, expect.stringContaining('without --server new nodes get an address that only pods reach')]);
   });
 
   test.each([

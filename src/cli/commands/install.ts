@@ -75,7 +75,7 @@ async function install(flags: Flags, output: Output): Promise<number> {
       'without --seccomp-profile pods make no namespaces, and this hub refuses to render: docs/security.md says what to choose',
     );
   if (options.role === 'cell' && options.server === undefined)
-    output.say('warning', 'without --server new nodes are told an address that only pods reach');
+    output.say('warning', 'without --server new nodes get an address that only pods reach');
   output.print(
     flags.output === 'json'
       ? JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }, null, 2)

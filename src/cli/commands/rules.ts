@@ -77,7 +77,7 @@ export function reportCheck({ rules, clusters, findings, isolation, untyped }: F
   if (findings.length > 0) {
     for (const finding of findings) output.print(findingLines(finding).join('\n'));
     const would = findings.every(isUnread) ? 'not notice' : 'refuse this fleet';
-    output.say('failed', `${count(findings.length, 'mistake')}: the hub would ${would}`);
+    output.say('failed', `${count(findings.length, 'error')}: the hub would ${would}`);
     return code;
   }
   if (rules.length === 0) {
@@ -98,7 +98,7 @@ export function reportCheck({ rules, clusters, findings, isolation, untyped }: F
       ]),
     ),
   );
-  output.say('done', `${count(rules.length, 'rule')} in ${count(clusters.length, 'cluster')}, no mistakes`);
+  output.say('done', `${count(rules.length, 'rule')} in ${count(clusters.length, 'cluster')}, no errors`);
   return code;
 }
 
@@ -119,7 +119,7 @@ export function reportTest(runs: readonly HistoryRun[], json: boolean, output: O
   }
   for (const [rule, own] of Map.groupBy(runs, (each) => each.rule)) {
     output.print(rule);
-    for (const { file, name, passed, clusters, told, wrong } of own) {
+    for (const { file, name, passed, clusters, report, wrong } of own) {
       const place = [
         file.endsWith('.json') ? file.slice(file.lastIndexOf('/') + 1) : file,
         clusters.length === 0 ? '' : `(${clusters.join(', ')})`,
@@ -129,7 +129,7 @@ export function reportTest(runs: readonly HistoryRun[], json: boolean, output: O
       const title = [place, name].filter((part) => part !== '').join(': ');
       output.print(`  ${passed ? 'ok  ' : 'FAIL'}  ${title === '' ? wrong[0] : title}`);
       for (const line of title === '' ? wrong.slice(1) : wrong) output.print(`          ${line}`);
-      for (const line of told) output.print(`        ${line}`);
+      for (const line of report) output.print(`        ${line}`);
     }
   }
   const rules = new Set(runs.map(({ rule }) => rule)).size;

@@ -61,16 +61,16 @@ export function differing(before: readonly MachineComponent[], after: readonly M
 
 /** Errors: `SignaturesInvalid`. Empty text: none yet. */
 export function readSignatures(text: string, where: string): Signatures {
-  const mistaken = (why: string, cause?: unknown): CodedError =>
+  const invalid = (why: string, cause?: unknown): CodedError =>
     cliError('SignaturesInvalid', `${where} ${why}`, { cause, next: 'put it back from Git, or write {} into it and sign again' });
   if (text.trim() === '') return {};
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw mistaken('is no JSON', error);
+    throw invalid('is no JSON', error);
   }
-  if (!isSignatures(value)) throw mistaken('holds something else than signatures by component and version');
+  if (!isSignatures(value)) throw invalid('holds something else than signatures by component and version');
   return value;
 }
 

@@ -79,8 +79,8 @@ describe('an agent that is there', () => {
     ['of another Machine', there, 'uid-2', 'Machine web/web-1'],
     ['of a Machine that is gone', there, undefined, 'Machine web/web-1'],
     ['of another cell', { ...there, bootstrap_server: 'https://other:6443' }, 'uid-2', 'another cell'],
-    ['which only left its identity', { identity: 'yes', identity_uid: 'uid-9' }, 'uid-1', 'cannot be told'],
-    ['which cannot be read', { bootstrap: 'yes', bootstrap_uid: '' }, 'uid-1', 'cannot be told'],
+    ['which only left its identity', { identity: 'yes', identity_uid: 'uid-9' }, 'uid-1', 'an agent of an unknown cell'],
+    ['which cannot be read', { bootstrap: 'yes', bootstrap_uid: '' }, 'uid-1', 'an agent of an unknown cell'],
     ['whose identity is another’s than its bootstrap', { ...there, identity: 'yes', identity_uid: 'uid-9' }, 'uid-1', 'is there'],
   ])('%s is foreign', (_, changes, uid, says) => {
     expect(foreignAgent(facts(changes), uid, server)).toMatchObject({

@@ -28,7 +28,7 @@ export const IMPORT_ERRORS = {
   ArchiveDamaged: surroundings('the archive arrived damaged'),
   AgentNotRunning: surroundings('the agent does not keep running'),
   InstallFailed: surroundings('the agent could not be installed'),
-  NotJoined: surroundings('the cell has not heard of the agent yet'),
+  NotJoined: surroundings('the agent has not reported to the cell yet'),
 } as const satisfies ErrorTable;
 export type ImportErrorCode = keyof typeof IMPORT_ERRORS;
 
@@ -122,7 +122,7 @@ export function foreignAgent(facts: Facts, uid: string | undefined, server: stri
   if (strangers.length === 0) return undefined;
   const there = factOf(facts, 'bootstrap_server');
   const who = `${factOf(facts, 'bootstrap_namespace')}/${factOf(facts, 'bootstrap_name')}`;
-  const what = bootstrap === undefined || there === '' ? 'an agent whose cell cannot be told' : `the agent of Machine ${who} at ${there}`;
+  const what = bootstrap === undefined || there === '' ? 'an agent of an unknown cell' : `the agent of Machine ${who} at ${there}`;
   const whose = there === '' || there === server ? '' : ', which is another cell';
   return importError(
     'OtherMachine',

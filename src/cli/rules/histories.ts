@@ -19,7 +19,7 @@ export interface HistoryRun {
   /** Clusters whose rule this was, when clusters have different ones. */
   clusters: string[];
   /** What happened: one line a job, or why there was none. */
-  told: string[];
+  report: string[];
   /** Why it did not pass. */
   wrong: string[];
 }
@@ -48,12 +48,12 @@ export async function runHistories(root: string, rules: readonly FleetRule[], wa
 async function runOne(root: string, file: string, { rule, clusters }: FleetRule, several: boolean): Promise<HistoryRun> {
   const base = { rule: rule.metadata.name, file, clusters: several ? clusters : [] };
   const read = readHistory(root, file);
-  if (Array.isArray(read)) return { ...base, name: '', passed: false, told: [], wrong: read };
+  if (Array.isArray(read)) return { ...base, name: '', passed: false, report: [], wrong: read };
   try {
     const replayed = await replay([rule], read);
-    return { ...base, name: read.name, passed: replayed.differences.length === 0, told: toldOf(replayed), wrong: replayed.differences };
+    return { ...base, name: read.name, passed: replayed.differences.length === 0, report: reportOf(replayed), wrong: replayed.differences };
   } catch (error) {
-    return { ...base, name: read.name, passed: false, told: [], wrong: [messageOf(error)] };
+    return { ...base, name: read.name, passed: false, report: [], wrong: [messageOf(error)] };
   }
 }
 
@@ -72,7 +72,7 @@ function readHistory(root: string, path: string): History | string[] {
   return history ?? errors.map(validationErrorText);
 }
 
-function toldOf({ jobs, last }: Replay): string[] {
+function reportOf({ jobs, last }: Replay): string[] {
   if (jobs.length > 0)
     return jobs.map(
       ({ action, at, ends, endsAt, ending }) =>
@@ -91,7 +91,7 @@ const without = (rule: string, file: string, why: string): HistoryRun => ({
   name: '',
   passed: false,
   clusters: [],
-  told: [],
+  report: [],
   wrong: [why],
 });
 

@@ -82,7 +82,7 @@ describe('kubenode rules check', () => {
       const rules = await typed();
       const text = printed((output) => reportCheck(rules, false, output));
       expect(text).toMatch(/rules\/hung\.ts:6:5: .*string.*number/);
-      expect(text).toContain('(failed) 1 mistake: the hub would not notice');
+      expect(text).toContain('(failed) 1 error: the hub would not notice');
       const { findings, untyped } = await fleetRules(
         { root, entry: DEFAULT_ENTRY, include: DEFAULT_INCLUDE },
         await childBundle(),
@@ -105,7 +105,7 @@ describe('kubenode rules check', () => {
         "reboot(), { action: 'Reboot', attempts: 3 }",
       ),
     );
-    await expect(await check()).toMatchFileSnapshot('golden/check-mistakes.txt');
+    await expect(await check()).toMatchFileSnapshot('golden/check-errors.txt');
     expect(JSON.parse((await check(true)).split('\n')[0] ?? '')).toMatchObject({
       ok: false,
       rules: [],
@@ -140,7 +140,7 @@ describe('kubenode rules check', () => {
       findings: ['fleet/old.ts', 'fleet/older.ts', 'rules/lonely.ts'].map((file) => ({ code: 'FileUnused', file })),
     });
     write('fleet/main.ts', `${MAIN}import './old.ts';\nimport '../rules/lonely.ts';\n`);
-    expect(await check()).toContain('2 rules in 2 clusters, no mistakes');
+    expect(await check()).toContain('2 rules in 2 clusters, no errors');
   });
 
   it('finds nothing wrong with tests, what they import, histories, declarations and files that are no code', async () => {
@@ -149,7 +149,7 @@ describe('kubenode rules check', () => {
     write('rules/testing/help.ts', '');
     for (const path of ['rules/hung.history.ts', 'rules/globals.d.ts', 'fleet/README.md', 'fleet/unused.json', 'fleet/vitest.config.ts'])
       write(path, '');
-    expect(await check()).toContain('no mistakes');
+    expect(await check()).toContain('no errors');
   });
 
   it.each([
@@ -165,7 +165,7 @@ describe('kubenode rules check', () => {
   ])('sees an import however it is written: %s', async (line) => {
     write('fleet/parts.ts', 'export const a = 1;\nexport const b = 2;\nexport default 3;\n');
     write('fleet/main.ts', `${MAIN}${line}\n`);
-    expect(await check()).toContain('no mistakes');
+    expect(await check()).toContain('no errors');
   });
 
   it.each(['import\n', '*/import ', '/*', '\n', ' ', 'import {\n', ';import', "'\n"])(

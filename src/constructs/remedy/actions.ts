@@ -7,7 +7,7 @@ import { Release } from '../release.ts';
 /** `attempts` (default 1), `timeoutSeconds` (from the order until the proof must have begun; default 600), `cooldownSeconds`. */
 export type RungProps = Pick<Rung, 'attempts' | 'timeoutSeconds' | 'cooldownSeconds'>;
 
-/** Takes the pods away, through Defender and their PodDisruptionBudgets. It mends nothing by itself: the next rung does. */
+/** Takes the pods away, through Defender and their PodDisruptionBudgets. It repairs nothing by itself: the next rung does. */
 export function migratePods({ graceSeconds, ...rest }: RungProps & { graceSeconds?: number } = {}): Rung {
   return rung('MigratePods', { graceSeconds }, rest);
 }

@@ -1,6 +1,6 @@
 /**
  * Facts as rules ask for them, typed by the fact catalogue: a fact that is not in it, a value that it never has, an operator that its type
- * does not take and a negation over what may be missing do not compile. Without types the same mistakes are FleetErrors.
+ * does not take and a negation over what may be missing do not compile. Without types they are FleetErrors.
  */
 import type { FactDefinition, FACTS, CONDITION_STATUSES, PeerScope } from '../../api/facts.ts';
 import { factNamed, paramsOf, patternsLike } from '../../api/named-fact.ts';

@@ -21,7 +21,7 @@ export function storeCounters(metrics: Metrics, { group, plural }: Resource): St
       metrics.gauge('kubenode_store_objects', 'Objects of a watched kind that are held.', () => [[labels, read().size]]),
       metrics.gauge(
         'kubenode_store_quiet_seconds',
-        'Time since the API server was last heard of a kind; what is old is not trusted.',
+        'Time since the API server last sent something of a kind; what is stale is not trusted.',
         () => {
           const { quietMs } = read();
           return Number.isFinite(quietMs) ? [[labels, quietMs / 1000]] : [];

@@ -21,7 +21,7 @@ export interface LocalHostOptions {
   log: Log;
   /** Aborting it is `stop`. */
   signal: AbortSignal;
-  /** How often files are looked at, where the system does not tell of changes. Default 500. */
+  /** How often files are read again, where the system does not report changes. Default 500. */
   pollMs?: number;
 }
 

@@ -114,7 +114,7 @@ export async function isKeptOff(disk: Disk, layout: NodeLayout): Promise<boolean
 }
 
 /**
- * Notes that the power is off for good; it must have been cut. What boots a node cuts the power first, which takes this back, and only then lifts
+ * Notes that the power is off and stays off; it must have been cut. What boots a node cuts the power first, which takes this back, and only then lifts
  * the wish to keep it off: so wish and note together prove that nothing runs.
  */
 export async function noteOff(disk: Disk, layout: NodeLayout): Promise<void> {

@@ -20,7 +20,7 @@ const SCHEME = `${SSH_PROVIDER}://`;
  * only waits for that, and what is known of an instance is what its Machine says.
  *
  * That it is gone, nobody can ask a machine that is out of reach. Proof is one of: its agent reports that it has removed what it installed; nobody was
- * ever admitted for it; a person says by annotation `kubenode.io/machine-is-off` that it is off, or wiped, for good.
+ * ever admitted for it; a person says by annotation `kubenode.io/machine-is-off` that it is off permanently, or wiped.
  */
 export function sshProvider({ find, listAll }: SshProviderOptions): InfraProvider {
   async function machineOf(providerID: string, signal: AbortSignal): Promise<Stored<Machine> | undefined> {

@@ -24,7 +24,7 @@ export interface AllowedSigner {
  */
 export function parseAllowedSigners(text: string): AllowedSigner[] {
   const signers: AllowedSigner[] = [];
-  const mistakes: string[] = [];
+  const problems: string[] = [];
   for (const [index, line] of text.split('\n').entries()) {
     const content = line.trim();
     if (content === '' || content.startsWith('#')) continue;
@@ -32,12 +32,12 @@ export function parseAllowedSigners(text: string): AllowedSigner[] {
       signers.push(parseLine(content, index + 1));
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      mistakes.push(`line ${index + 1}: ${error.message}`);
+      problems.push(`line ${index + 1}: ${error.message}`);
     }
   }
-  if (mistakes.length === 0 && signers.length === 0) mistakes.push('there is no key in it');
-  if (mistakes.length > 0) {
-    throw gitError('AllowedSigners', `allowed signers cannot be used: ${mistakes.join('; ')}`, {
+  if (problems.length === 0 && signers.length === 0) problems.push('there is no key in it');
+  if (problems.length > 0) {
+    throw gitError('AllowedSigners', `allowed signers cannot be used: ${problems.join('; ')}`, {
       next: 'write one signer a line: NAME [namespaces="git",valid-before="20270101Z"] ssh-ed25519 AAAA…',
     });
   }

@@ -17,7 +17,7 @@ export type ClusterFinding = ObjectFinding & { about: KubeObject };
 
 const EXISTING = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease', SYSTEM_NAMESPACE]);
 
-/** Mistakes of repair rules, by name of the rule: the check of `src/rules`, which sync does not import. */
+/** Validation errors of repair rules, by name of the rule: the check of `src/rules`, which sync does not import. */
 export type CheckRules = (rules: readonly KubeObject[]) => ReadonlyMap<string, readonly { path: string; message: string; hint: string }[]>;
 
 /** `where` says where an object was made, for findings about two of them. */
@@ -132,7 +132,7 @@ function components(objects: readonly KubeObject[]): ClusterFinding[] {
 }
 
 /**
- * Two sets that must select a machine in common for one component: neither would write (docs/protocols.md#a6). Only what can be told from
+ * Two sets that must select a machine in common for one component: neither would write (docs/protocols.md#a6). Only what can be known from
  * the text is refused; sets whose selectors differ may still meet on a machine, and then their condition Conflict says so.
  */
 function overlaps(objects: readonly KubeObject[], where: (object: KubeObject) => string): ClusterFinding[] {
@@ -180,12 +180,12 @@ function within(some: Record<string, string>, more: Record<string, string>): boo
 function remedies(objects: readonly KubeObject[], checkRules: CheckRules): ClusterFinding[] {
   const rules = all(NodeRemediers, objects);
   const findings: ClusterFinding[] = [];
-  const mistakes = checkRules(rules);
+  const errors = checkRules(rules);
   const installed = new Set(
     all(MachineComponentSets, objects).flatMap(({ spec }) => (spec.action === 'Remove' ? [] : [spec.componentName])),
   );
   for (const about of rules) {
-    for (const { path, message, hint } of mistakes.get(about.metadata.name) ?? [])
+    for (const { path, message, hint } of errors.get(about.metadata.name) ?? [])
       findings.push({ about, code: 'RuleInvalid', path, message, next: hint });
     for (const [index, { action, args }] of about.spec.ladder.entries()) {
       const component = args?.['component'];

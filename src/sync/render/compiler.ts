@@ -20,7 +20,7 @@ export function compilerPath(): string | undefined {
     .find((path) => existsSync(path));
 }
 
-/** Runs it and returns what it printed, mistakes included. Errors: CodedError `TypeCheckFailed` when it could not do its work. */
+/** Runs it and returns what it printed, errors of types included. Errors: CodedError `TypeCheckFailed` when it could not do its work. */
 export async function compile(compiler: string, project: string, cwd: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
   // The compiler is a script that starts a binary: both must end.
@@ -44,7 +44,7 @@ export async function compile(compiler: string, project: string, cwd: string, si
   limit.removeEventListener('abort', stop);
   signal.throwIfAborted();
   const output = Buffer.concat(chunks).toString('utf8');
-  // 1 and 2 are what it answers when it found mistakes.
+  // 1 and 2 are what it answers when it found errors of types.
   if (error === undefined && (code === 0 || code === 1 || code === 2)) return output;
   const why = error?.message ?? output.trim().split('\n').at(-1) ?? `exit code ${code}`;
   throw syncError('TypeCheckFailed', `the TypeScript compiler failed: ${why}`, { cause: error });

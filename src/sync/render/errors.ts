@@ -47,7 +47,7 @@ export type FindingCode = keyof typeof findingCodes;
 
 const ROWS: ErrorTable = { ...findingCodes, ...renderErrorCodes };
 
-/** Whether findings judge the content. Those of the constructs all do: they are mistakes of fleet code. */
+/** Whether findings judge the content. Those of the constructs all do: they are errors of fleet code. */
 export function isVerdict(findings: readonly Finding[]): boolean {
   return findings.every(({ code }) => ROWS[code]?.verdict ?? true);
 }

@@ -1,4 +1,4 @@
-/** One mistake in a fleet, and where it is. Places are as people write them: lines and columns count from 1. */
+/** One validation error in a fleet, and where it is. Places are as people write them: lines and columns count from 1. */
 export interface Finding {
   /** Of `renderErrorCodes`, `findingCodes` or the constructs' `fleetErrorCodes`. */
   code: string;

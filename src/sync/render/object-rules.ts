@@ -65,14 +65,14 @@ export function checkObject(object: KubeObject, judgeObject: JudgeObject): Objec
       next: 'make it in the cluster and not in a pool',
     });
   if (findings.length === 0 && rule.kind !== undefined) {
-    const mistakes = rule.kind.validate(object);
+    const errors = rule.kind.validate(object);
     // Rules rely on the shape of what they judge.
-    const labels = mistakes.length > 0 ? [] : labelMaps(object).flatMap(([path, each]) => checkLabels(each, path, true));
+    const labels = errors.length > 0 ? [] : labelMaps(object).flatMap(([path, each]) => checkLabels(each, path, true));
     // A rule names the map, and here each key of it is named.
-    const judged = (mistakes.length > 0 ? [] : judgeObject(object)).filter(
+    const judged = (errors.length > 0 ? [] : judgeObject(object)).filter(
       ({ path }) => !labels.some((each) => each.path?.startsWith(`${path}[`) === true),
     );
-    findings.push(...asFindings([...mistakes, ...judged]), ...labels);
+    findings.push(...asFindings([...errors, ...judged]), ...labels);
   }
   return findings;
 }
@@ -101,8 +101,8 @@ const LABEL_MAPS = new Set(['labels', 'selector', 'clusterSelector']);
 /** What is only handed on. */
 const OPAQUE = new Set(['values', 'config', 'args', 'when']);
 
-export const asFindings = (mistakes: readonly FieldError[]): ObjectFinding[] =>
-  mistakes.map(({ path, message }) => ({ code: 'SchemaInvalid', path, message }));
+export const asFindings = (errors: readonly FieldError[]): ObjectFinding[] =>
+  errors.map(({ path, message }) => ({ code: 'SchemaInvalid', path, message }));
 
 function checkSecrecy(object: KubeObject): ObjectFinding[] {
   if (object.kind !== 'Secret' || groupOf(object.apiVersion) !== '') return [];

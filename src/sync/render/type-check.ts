@@ -82,7 +82,7 @@ function environment(files: ReadonlyMap<string, string>): string {
   ].join('\n');
 }
 
-/** Only mistakes in the commit's own files: those of packages are not the fleet's. */
+/** Only errors in the commit's own files: those of packages are not the fleet's. */
 function parse(output: string, files: ReadonlyMap<string, string>): Finding[] {
   const findings: Finding[] = [];
   for (const line of output.split('\n')) {

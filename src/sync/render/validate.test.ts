@@ -339,7 +339,7 @@ describe('repair rules', () => {
     expect(findings([rule()])).toEqual([]);
   });
 
-  it('are refused for a fact that there is not, with the line, the field and what mends it', () => {
+  it('are refused for a fact that there is not, with the line, the field and the hint', () => {
     const when = { all: [{ fact: 'condition.KernelDeadlock.state', operator: 'equal', value: 'True' }] };
     expect(findings([pool(), rule({ when })])).toMatchObject([
       {

@@ -1,4 +1,4 @@
-/** From what was rendered to what may be applied: everything that can be told without a server. */
+/** From what was rendered to what may be applied: everything that can be known without a server. */
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { splitUnits, unitKey, type Unit } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
@@ -61,11 +61,11 @@ function checkHubObject({ name, object, location }: RenderedCluster, { judgeObje
   const named = label(name);
   if (named !== undefined) found.push({ code: 'NameInvalid', path: 'metadata.name', message: named });
   if (object.metadata.name !== name) found.push({ code: 'NameInvalid', path: 'metadata.name', message: `must be "${name}"` });
-  const mistakes = Clusters.validate(object);
-  const parsed = mistakes.length === 0 ? Clusters.parse(object) : undefined;
+  const errors = Clusters.validate(object);
+  const parsed = errors.length === 0 ? Clusters.parse(object) : undefined;
   if (parsed?.spec.unitDigest !== undefined)
     found.push({ code: 'FieldRefused', path: 'spec.unitDigest', message: 'must not be set: it is written by sync' });
-  found.push(...asFindings(mistakes.length > 0 ? mistakes : judgeObject(object)));
+  found.push(...asFindings(errors.length > 0 ? errors : judgeObject(object)));
   findings.push(...found.map((finding) => ({ ...placeOf(location), ...finding, object: `Cluster/${name}` })));
   return found.length > 0 ? undefined : parsed;
 }

@@ -19,7 +19,7 @@ export function retry(world: World, place: Place, refused: boolean): Step[] {
     if (revoked.includes(target) && retried !== place.retry)
       steps.push({ do: 'Reinstate', unit, cluster: view.name, digest: target, retry: place.retry, because });
   }
-  // It is carried out by what it begins there, which its stage may not have reached; what is not put back yet would stay for good.
+  // It is carried out by what it begins there, which its stage may not have reached; what is not put back yet would stay forever.
   if (place.outdated || place.hides) return steps;
   const under = place.begun && (place.phase !== 'Verified' || place.haltedAfter !== undefined) && canRetry(unit);
   // Whether what cannot be tried again is still refused must be seen.

@@ -1,4 +1,4 @@
-// What containers of tests run: without arguments it waits until it is told to end, as the pause of a pod does; with "serve" it answers on port 8080.
+// What containers of tests run: without arguments it waits for the signal to end, as the pause of a pod does; with "serve" it answers on port 8080.
 package main
 
 import (

@@ -64,11 +64,11 @@ export function compilerOf(root: CelType): (expression: string, self: CelType, o
   return (expression, self, optionalOldSelf = false) => {
     const alone = environment.clone().registerVariable('self', self.name);
     const found = attempt(alone, expression, objects);
-    if (!(found instanceof Mistake)) return { usesOldSelf: false, ...found };
+    if (!(found instanceof CompileProblem)) return { usesOldSelf: false, ...found };
     if (found.undeclared !== 'oldSelf') throw new CompileFault(found.message);
     const both = alone.clone().registerVariable('oldSelf', optionalOldSelf ? `optional<${self.name}>` : self.name);
     const again = attempt(both, expression, objects);
-    if (again instanceof Mistake) throw new CompileFault(again.message);
+    if (again instanceof CompileProblem) throw new CompileFault(again.message);
     const evaluate = optionalOldSelf
       ? (values: Values) => again.evaluate({ self: values.self, oldSelf: Optional.of(values.oldSelf) })
       : again.evaluate;
@@ -101,7 +101,7 @@ export function compileWith(expression: string, variables: readonly string[]): P
   const environment = open.clone();
   for (const name of variables) environment.registerVariable(name, 'dyn');
   const found = attempt(environment, expression, new Map());
-  if (found instanceof Mistake) throw new CompileFault(found.message);
+  if (found instanceof CompileProblem) throw new CompileFault(found.message);
   return found;
 }
 
@@ -121,7 +121,7 @@ function faultOf(error: unknown): Fault {
   return { code: '', summary: error instanceof Error ? error.message : String(error), start: 0, about: undefined };
 }
 
-class Mistake {
+class CompileProblem {
   readonly message: string;
   /** The variable that nobody declared. */
   readonly undeclared: string | undefined;
@@ -135,22 +135,22 @@ class Mistake {
   }
 }
 
-function mistakeOf(expression: string, error: unknown): Mistake {
+function compileProblemOf(expression: string, error: unknown): CompileProblem {
   const { code, summary, start, about } = faultOf(error);
   const last = /: ([^:]*)$/.exec(summary)?.[1] ?? '';
   switch (code) {
     case 'no_such_key':
       // Upstream points at the dot before the field.
-      return new Mistake(expression, `undefined field '${last}'`, Math.max(0, start - 1));
+      return new CompileProblem(expression, `undefined field '${last}'`, Math.max(0, start - 1));
     case 'unknown_variable':
-      return new Mistake(
+      return new CompileProblem(
         expression,
         `undeclared reference to '${last}' (in container '')`,
         start,
         typeof about === 'string' ? about : last,
       );
     default:
-      return new Mistake(expression, summary, start);
+      return new CompileProblem(expression, summary, start);
   }
 }
 
@@ -163,16 +163,16 @@ interface Program {
   readonly evaluate: (values: object) => unknown;
 }
 
-function attempt(environment: Environment, expression: string, objects: ReadonlyMap<string, ObjectType>): Mistake | Program {
+function attempt(environment: Environment, expression: string, objects: ReadonlyMap<string, ObjectType>): CompileProblem | Program {
   try {
     spend(COMPILING + expression.length);
     const program = environment.parse(expression);
     replaceCalls(program.ast);
     meter(program.ast);
     const checked = program.check();
-    if (!checked.valid) return mistakeOf(expression, checked.error);
+    if (!checked.valid) return compileProblemOf(expression, checked.error);
     const absent = absentField(program.ast, objects);
-    if (absent !== undefined) return new Mistake(expression, `undefined field '${absent.name}'`, absent.at);
+    if (absent !== undefined) return new CompileProblem(expression, `undefined field '${absent.name}'`, absent.at);
     return {
       result: checked.type ?? 'dyn',
       tree: program.ast,
@@ -186,7 +186,7 @@ function attempt(environment: Environment, expression: string, objects: Readonly
     };
   } catch (error) {
     if (error instanceof CostExceeded) throw error;
-    return mistakeOf(expression, error);
+    return compileProblemOf(expression, error);
   }
 }
 

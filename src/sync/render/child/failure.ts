@@ -17,7 +17,7 @@ export function toFinding(error: unknown, entry: string): Finding {
   return { ...placeOf(first), ...words(error, head !== undefined), ...(trace.length === 0 ? {} : { trace }) };
 }
 
-/** Errors of parsing tell their place only above their message: `fleet:///a.ts:7`, lines of text, a line of carets. Those of JSON in it. */
+/** Errors of parsing hold their place only above their message: `fleet:///a.ts:7`, lines of text, a line of carets. Those of JSON in it. */
 function syntaxPlace({ message }: Error, stack: string): string | undefined {
   // oxlint-disable-next-line kubenode/no-sentence-decisions -- Node gives no place
   const json = /^(fleet:\/\/\/\S+?\.json): (?:.*\(line (\d+) column (\d+)\))?/s.exec(message);

@@ -107,7 +107,7 @@ const DYNAMIC = new RegExp(String.raw`\bimport\b${TRIVIA}(?:\(|\.${TRIVIA}(?!met
 
 /**
  * Where a text may call import(), which would lead to a loader and to objects that are not the fleet's. Rather too often than too seldom: without a parser,
- * strings and comments cannot be told from code. The word itself cannot be written with escapes.
+ * strings and comments cannot be distinguished from code. The word itself cannot be written with escapes.
  */
 export function dynamicImport(text: string): { line: number; column: number } | undefined {
   const at = DYNAMIC.exec(text)?.index;
