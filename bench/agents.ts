@@ -90,7 +90,7 @@ export function openCrowd(members: readonly Member[], live: Live, overMs: number
       note.status = response.status;
       if (!watch || response.status !== 200) return response;
       open.set(index, performance.now());
-      return { ...response, body: told(response.body, () => open.delete(index)) };
+      return { ...response, body: withEnd(response.body, () => open.delete(index)) };
     };
     await sleep(clock, (index / members.length) * overMs, ended.signal);
     await live(member, noted, ended.signal);
@@ -106,7 +106,7 @@ export function openCrowd(members: readonly Member[], live: Live, overMs: number
   };
 }
 
-async function* told(body: ApiResponse['body'], onEnd: () => void): AsyncGenerator<Uint8Array, void> {
+async function* withEnd(body: ApiResponse['body'], onEnd: () => void): AsyncGenerator<Uint8Array, void> {
   try {
     yield* body;
   } finally {

@@ -1,6 +1,6 @@
 /**
  * Runs in a process of its own: the least that a server can do. Over plain HTTP it answers every request with the body it was sent. Over TLS it
- * holds what is asked of /watch, and writes the body of a request to /tell to all that it holds.
+ * holds what is asked of /watch, and writes the body of a request to /send to all that it holds.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -30,7 +30,7 @@ function answer(request: IncomingMessage, response: ServerResponse): void {
   request.on('data', (chunk: Buffer) => chunks.push(chunk));
   request.on('end', () => {
     const body = Buffer.concat(chunks);
-    if (request.url === '/tell') for (const each of held) each.write(body);
+    if (request.url === '/send') for (const each of held) each.write(body);
     response.writeHead(200, { ...type, 'content-length': body.length }).end(body);
   });
 }

@@ -105,7 +105,7 @@ export function patchStatus(index: number, revision: number, namespace: string =
   return request('PATCH', `${pathIn(namespace)}/${machineName(index)}/status`, 'application/merge-patch+json', MANAGERS.agent, body);
 }
 
-/** A small write to one Machine, to be told to who watches it. Another one each time: what changes nothing makes no event. */
+/** A small write to one Machine, to be sent to who watches it. Another one each time: what changes nothing makes no event. */
 export function nudge(index: number): ApiRequest {
   const body = { metadata: { annotations: { 'bench.kubenode.io/nudge': String(++nudges) } } };
   return request('PATCH', `${pathIn(BENCH)}/${machineName(index)}`, 'application/merge-patch+json', 'bench', body);

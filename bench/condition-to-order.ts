@@ -9,7 +9,7 @@ const benchmark: Benchmark = {
   about: `
 A Node condition is patched as a detector patches it, until the order of the repair is seen on the watch of the one Machine, as its agent
 sees it: ${FAULTS} faults, one after the other, each on another machine of so many; the cell's controllers are the shipped program, the API server
-is embedded, in a process of its own, and told by each kubelet every 30 s that it is there. The action (CleanDisk) disrupts nothing, so that no cordon comes between. On the way lie the job, its
+is embedded, in a process of its own, and gets a heartbeat of each kubelet every 30 s. The action (CleanDisk) disrupts nothing, so that no cordon comes between. On the way lie the job, its
 answer, the reservation in the ledger, its record on the job and the order: five writes, each by the one who may make it, who first has to see the
 one before. The reference is one client that makes three of them, the job, the reservation and the order, and waits for nothing but their answers and the same
 watch. \`p50\` and \`p99\` are of those ${FAULTS}.`,

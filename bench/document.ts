@@ -48,7 +48,7 @@ function enumerated(names: readonly string[]): string {
 }
 
 async function section(name: string, run: Run | undefined): Promise<{ text: string; missed: string[] }> {
-  const { about, goals, tells } = await benchmarkNamed(name);
+  const { about, goals, summary } = await benchmarkNamed(name);
   if (run === undefined) return { text: `## ${name}\n\n${about.trim()}\n\nNot run.\n`, missed: [] };
   const resultOf = (wanted: string): Result => {
     const found = run.results.find((result) => result.name === wanted);
@@ -81,7 +81,7 @@ ${about.trim()}
 | name | tier | value | reference | ratio | runs | spread | goal |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 ${rows.join('\n')}
-${tells === undefined ? '' : `\n${tells(resultOf).trim()}\n`}`;
+${summary === undefined ? '' : `\n${summary(resultOf).trim()}\n`}`;
   return { text, missed };
 }
 

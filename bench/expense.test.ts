@@ -42,15 +42,15 @@ it('counts requests, also those that fail', async () => {
   expect(asked.count).toBe(2);
 });
 
-it('tells the processor time of a process as it tells its own', async () => {
+it('measures the processor time of a process as it measures its own', async () => {
   const { user, system } = process.cpuUsage();
-  const told = await cpuMsOf(process.pid);
+  const measured = await cpuMsOf(process.pid);
   const after = process.cpuUsage();
   // In hundredths of a second, user and system time each rounded down.
-  expect(told).toBeGreaterThanOrEqual((user + system) / 1000 - 20);
-  expect(told).toBeLessThanOrEqual((after.user + after.system) / 1000 + 20);
+  expect(measured).toBeGreaterThanOrEqual((user + system) / 1000 - 20);
+  expect(measured).toBeLessThanOrEqual((after.user + after.system) / 1000 + 20);
 });
 
-it('has nothing to tell of a process that is gone', async () => {
+it('has no figures of a process that is gone', async () => {
   await expect(cpuMsOf(2 ** 30)).rejects.toThrow(/ENOENT|Command failed/);
 });

@@ -34,7 +34,7 @@ export async function fanOut(report: Report): Promise<void> {
   const transport = httpTransport(connectionOf(server, 'bench'));
   // What writes has connections of its own: a pool in which thousands are taken by watches is slow to find one that is free.
   const writer = nodeHttpsTransport(connectionOf(server, 'bench'));
-  const [agent, teller] = [new Agent({ connect: { ca: bare.authority } }), new Agent({ connect: { ca: bare.authority } })];
+  const [agent, sender] = [new Agent({ connect: { ca: bare.authority } }), new Agent({ connect: { ca: bare.authority } })];
   const holding: Transport = async ({ signal }) => {
     const response = await agent.request({ origin: bare.secure, path: '/watch', method: 'GET', bodyTimeout: 0, signal: signal ?? null });
     return { status: response.statusCode, headers: {}, body: response.body };
@@ -58,8 +58,8 @@ export async function fanOut(report: Report): Promise<void> {
 
     let line: Buffer = Buffer.alloc(0);
     const write = async (): Promise<void> => void (line = eventOf(await bytesOf(writer, nudge(0))));
-    const tell = async (): Promise<void> => {
-      const { body } = await teller.request({ origin: bare.secure, path: '/tell', method: 'POST', body: line });
+    const send = async (): Promise<void> => {
+      const { body } = await sender.request({ origin: bare.secure, path: '/send', method: 'POST', body: line });
       await body.dump();
     };
     const [mine, theirs] = [watchers(transport, () => 0), watchers(holding, () => 0)];
@@ -68,7 +68,7 @@ export async function fanOut(report: Report): Promise<void> {
       await theirs.grow(size);
       for (let event = 0; event < EVENTS; event++) {
         const value = await untilAll(mine, write);
-        report({ name: `embedded/watch/same-${size}`, tier: 'W', unit: 'ms', value, reference: await untilAll(theirs, tell) });
+        report({ name: `embedded/watch/same-${size}`, tier: 'W', unit: 'ms', value, reference: await untilAll(theirs, send) });
       }
     }
     await mine.close();
@@ -77,7 +77,7 @@ export async function fanOut(report: Report): Promise<void> {
     await transport.close();
     await writer.close();
     await agent.destroy();
-    await teller.destroy();
+    await sender.destroy();
     await server.close();
     bare.close();
   }
@@ -103,8 +103,8 @@ async function toOne({ transport, writer, report }: { transport: Transport; writ
     await own.grow(size);
     const ms = await openLoop(WRITES, PER_SECOND, async (count) => {
       const watcher = (count * 7) % size;
-      const told = new Promise<void>((resolve) => void waiting[watcher]?.push(resolve));
-      await Promise.all([bytesOf(writer, nudge(watcher)), told]);
+      const arrived = new Promise<void>((resolve) => void waiting[watcher]?.push(resolve));
+      await Promise.all([bytesOf(writer, nudge(watcher)), arrived]);
     });
     const value = percentile(ms, 99);
     reference ??= value;
@@ -153,18 +153,18 @@ function watchers(transport: Transport, machineOf: (watcher: number) => number):
 /** From the write until each watcher had one line more, in ms. */
 async function untilAll(all: Watchers, write: () => Promise<void>): Promise<number> {
   let left = all.size;
-  const told = new Promise<void>((resolve) => {
+  const arrived = new Promise<void>((resolve) => {
     all.onLine = () => {
       left--;
       if (left === 0) resolve();
     };
   });
   const began = performance.now();
-  await Promise.all([write(), told]);
+  await Promise.all([write(), arrived]);
   return performance.now() - began;
 }
 
-/** The line of a watch that tells of this object. */
+/** The line of a watch that reports this object. */
 function eventOf(object: Buffer): Buffer {
   return Buffer.concat([Buffer.from('{"type":"MODIFIED","object":'), object, Buffer.from('}\n')]);
 }

@@ -44,9 +44,9 @@ export interface Place {
   connection: Connection;
   /** The same as a file. */
   kubeconfig: string;
-  /** Whose processor time is told beside the controllers'. */
+  /** Whose processor time is measured beside the controllers'. */
   pids: Record<string, number>;
-  /** How many requests the server has answered, where it tells. */
+  /** How many requests the server has answered, where it reports that. */
   answered?: () => Promise<number>;
   /** Somebody there calls a Node unready whose kubelet is silent. */
   needsKubelets?: boolean;
@@ -207,7 +207,7 @@ const condition = (type: string, status: 'True' | 'False') => ({
   lastTransitionTime: iso(),
 });
 
-/** The controllers have told each machine's state and have been silent for two seconds or more. */
+/** The controllers have reported each machine's state and have written nothing for two seconds or more. */
 async function settled(client: Client): Promise<void> {
   let before = '';
   let lookedMs = 0;
@@ -218,9 +218,9 @@ async function settled(client: Client): Promise<void> {
     const [rule] = (await client.list(NodeRemediers, { limit: 1 })).items;
     const accepted = rule?.status?.conditions?.some(({ type, status }) => type === 'Accepted' && status === 'True') === true;
     const list = await client.listAll(Machines);
-    const told = list.items.filter(({ status }) => status?.conditions?.some(({ type }) => type === 'Ready') === true).length;
+    const reported = list.items.filter(({ status }) => status?.conditions?.some(({ type }) => type === 'Ready') === true).length;
     const version = `${list.items.reduce((most, { metadata }) => Math.max(most, Number(metadata.resourceVersion)), 0)}`;
-    quiet = accepted && told === list.items.length && version === before ? quiet + 1 : 0;
+    quiet = accepted && reported === list.items.length && version === before ? quiet + 1 : 0;
     before = version;
     lookedMs = performance.now() - began;
   }

@@ -69,17 +69,17 @@ it('has in docs/benchmarks.md what the record and the descriptions make; `npm ru
 });
 
 it.each(NAMES)('says of %s what is measured against what', async (name) => {
-  const { about, goals, processes, tells } = await benchmarkNamed(name);
+  const { about, goals, processes, summary } = await benchmarkNamed(name);
   expect(about).toMatch(/reference|fewest/);
   expect(processes).toBeGreaterThan(0);
   for (const goal of Object.keys(goals)) expect(goal.startsWith(`${name}/`)).toBe(true);
-  const told = tells?.((wanted) => {
+  const text = summary?.((wanted) => {
     expect(wanted.startsWith(`${name}/`)).toBe(true);
     const [result] = resultsOf([sample(wanted, 30, 10)]);
     if (result === undefined) throw new Error('no result');
     return result;
   });
-  if (told !== undefined) expect(told).not.toMatch(/NaN|undefined|^$/);
+  if (text !== undefined) expect(text).not.toMatch(/NaN|undefined|^$/);
 });
 
 it('refuses a name that is none with one error that lists the names', async () => {

@@ -49,7 +49,7 @@ export interface Benchmark {
   about: string;
   goals: Record<string, Goal>;
   /** Markdown, made of the results: what they mean to who runs a fleet. */
-  tells?: (of: (name: string) => Result) => string;
+  summary?: (of: (name: string) => Result) => string;
   /** Why it cannot be run as things are, and what to do; undefined when it can. Asked only where it was not asked for by name. */
   lacks?: () => Promise<string | undefined>;
   /** One run. */
@@ -83,7 +83,7 @@ let interruptedBy: NodeJS.Signals | undefined;
 /** Whether somebody wants it all to end. */
 export const interrupted = (): boolean => interruptedBy !== undefined;
 
-/** All runs of one benchmark. `say` is told of each that begins. */
+/** All runs of one benchmark. `say` gets a line for each that begins. */
 export async function measure(name: string, say: (text: string) => void): Promise<Run> {
   const { processes } = await benchmarkNamed(name);
   const about = await surroundings();

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
-/** Bytes. What this system does not tell is absent. */
+/** Bytes. What this system does not report is absent. */
 export interface Memory {
   resident: number;
   'private-dirty'?: number;
@@ -22,6 +22,6 @@ export async function memoryOf(pid: number): Promise<Memory> {
 
 function kilobytes(text: string, field: string): number {
   const found = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(text)?.[1];
-  if (found === undefined) throw new Error(`/proc tells no ${field}`);
+  if (found === undefined) throw new Error(`/proc has no ${field}`);
   return Number(found) * 1024;
 }

@@ -25,7 +25,7 @@ that the server answered were its own.`,
     ),
   ),
   lacks: lacksKubernetes,
-  tells: (of) =>
+  summary: (of) =>
     MACHINES.map((machines) => {
       const [usual, worst] = [50, 99].map((rank) => number(of(`real-condition-to-order/${machines}/p${rank}`).value));
       return `In a cell of ${machines.toLocaleString('en-US')} Machines the repair of a fault is ordered ${usual} ms after its condition was written, and after ${worst} ms in 99 of 100 cases.`;

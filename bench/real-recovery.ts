@@ -39,7 +39,7 @@ were tried with 5,000, while they had other work too, and most of the 5,000 had 
 - \`last-watch\`: from the kill until the last watch is back, that is open and still open ${HOLDS_MS / 1000} s later.
 - \`peak\`: requests in the busiest second, of any kind, from the new server's first answer until then; the reference is the mean of a second in the same time.
 - \`watch-requests\`: how often an agent asked for its watch in that time; the reference is 1, the fewest possible. A server that is starting refuses (403 until it knows
-  roles, 429 until it knows Machines), and one that has started has no history, so that who goes on from where he was is told to begin again.
+  roles, 429 until it knows Machines), and one that has started has no history, so that a client that goes on from its version has to list again.
 - \`apiserver-cpu\`: processor time of the new server from its start until then.
 
 The reference of the others is a client that opens the same N watches over as many connections with the same certificates as fast as it can: at once after a
@@ -53,13 +53,13 @@ reference is what kube-apiserver uses. All requests but the server's own are the
     ]),
   ),
   lacks: lacksKubernetes,
-  tells: (of) =>
+  summary: (of) =>
     AGENTS_OF_A_RUN.map((agents) => {
       const result = (what: string): Result => of(`real-recovery/${agents}/${what}`);
       const seconds = (what: string): string => number(result(what).value / 1000);
       const peak = result('peak-beside-bare');
       return `${agents.toLocaleString('en-US')} agents all watch again ${seconds('last-watch')} s after the server died, of which it took ${seconds('ready')} s to start. In the worst second they make ${number(peak.value)} requests; clients that come back at once make ${number(peak.reference)}.`;
-    }).join('\n') + '\nUntil then nodes work on with what they were told last; only new orders wait.',
+    }).join('\n') + '\nUntil then nodes work on with their last desired state; only new orders wait.',
   async run(report) {
     const server = await openRealServer();
     try {

@@ -24,7 +24,7 @@ The reference is another new process that lists the same pages with undici, appl
 in the same time. All requests on the server but its own are theirs.`,
   goals: { [`real-resync/${MACHINES}/synced`]: { of: 'ratio', most: 1.5 } },
   lacks: lacksKubernetes,
-  tells(of) {
+  summary(of) {
     const [synced, reconciled] = [of(`real-resync/${MACHINES}/synced`), of(`real-resync/${MACHINES}/reconciled`)];
     return `A controller that takes over ${MACHINES.toLocaleString('en-US')} Machines is ready to decide after ${(reconciled.value / 1000).toFixed(1)} s, of which ${(synced.reference / 1000).toFixed(1)} s are what
 listing and parsing take whoever does it.`;
@@ -74,10 +74,10 @@ async function restarted(order: ResyncOrder, pids: Record<string, number>): Prom
     child.once('error', reject);
     child.once('exit', (code) => reject(new Error(`the process that reads as ${order.how} ended with exit code ${code}`)));
   });
-  const told = (): Promise<unknown> => Promise.race([failed, new Promise((resolve) => void child.once('message', resolve))]);
-  await told();
+  const message = (): Promise<unknown> => Promise.race([failed, new Promise((resolve) => void child.once('message', resolve))]);
+  await message();
   const spent = await expense(pids);
-  const answer = told();
+  const answer = message();
   child.send(order);
   // Sent by the child.
   const found = (await answer) as Resynced;

@@ -27,8 +27,8 @@ const benchmark: Benchmark = {
 What a write costs kube-apiserver while N watches are open, each on a Machine of its own: by \`metadata.name\` (a field selector), as agents watch, or by a
 label that only that Machine has. ${EVENTS} writes, ${PER_SECOND} a second, each to the Machine of another watch, so every write leads to one event on one watch.
 \`cpu\` is kube-apiserver's processor time for one of them (/proc/PID/stat over all ${EVENTS}), less what it used in ${IDLE_MS / 1000} s with the same watches open
-and nothing written. \`p50\` and \`p99\` are from when a write was due until the one watch had told of it. \`seats\` is how many seats of its priority level a write
-was charged with (priority and fairness counts the watches that a write may have to be told to; a level for service accounts has 245, and 10 are the most for one write).
+and nothing written. \`p50\` and \`p99\` are from when a write was due until the one watch had reported it. \`seats\` is how many seats of its priority level a write
+was charged with (priority and fairness counts the watches that a write may have to be sent to; a level for service accounts has 245, and 10 are the most for one write).
 
 The reference of each is the same with ${FEW} watches by name, measured just before. The Machines are empty and the merge patch is of one annotation,
 so that a write costs as little as a custom resource can. The watches begin at the newest version, ask for no bookmarks and lie on
@@ -43,13 +43,13 @@ time. \`harness-requests\` is how many requests the harness made in all windows;
     'real-watches/harness-cpu': { of: 'value', most: 70 },
   },
   lacks: lacksKubernetes,
-  tells(of) {
+  summary(of) {
     const extra = (selector: Selector): number => {
       const { value, reference } = of(`real-watches/${selector}/${MOST}/cpu`);
       return value - reference;
     };
     return `${MOST.toLocaleString('en-US')} watches by label add ${extra('label').toFixed(1)} ms of kube-apiserver's processor time to every write to their kind, whoever the write is for, and ${MOST.toLocaleString('en-US')} by name
-${extra('name').toFixed(1)} ms. A cell with that many nodes and 50 writes a second to Machines would spend ${((extra('label') * 50) / 10).toFixed(0)} % of a core on watches by label that have nothing to tell. Never let an
+${extra('name').toFixed(1)} ms. A cell with that many nodes and 50 writes a second to Machines would spend ${((extra('label') * 50) / 10).toFixed(0)} % of a core on watches by label that have nothing to report. Never let an
 agent for every node watch by label, nor without a selector.`;
   },
   async run(report) {
@@ -148,20 +148,20 @@ async function measured({ selector, watches, connection, admin, writer, pids }: 
   }
 }
 
-/** Each write is to the Machine of another watch. How long each took until its watch told of it, in ms, from when it was due. */
+/** Each write is to the Machine of another watch. How long each took until its watch reported it, in ms, from when it was due. */
 async function events(all: ManyWatches, writer: Transport): Promise<number[]> {
   const waiting: (() => void)[][] = Array.from({ length: all.size }, () => []);
   let unexpected = 0;
   all.onLine = (watch) => {
-    const told = waiting[watch]?.shift();
-    if (told === undefined) unexpected++;
-    else told();
+    const arrived = waiting[watch]?.shift();
+    if (arrived === undefined) unexpected++;
+    else arrived();
   };
   const latencies = await openLoop(EVENTS, PER_SECOND, async (count) => {
     const watch = (count * 7) % all.size;
-    const told = new Promise<void>((resolve) => void waiting[watch]?.push(resolve));
-    await Promise.all([bytesOf(writer, nudge(watch)), told]);
+    const arrived = new Promise<void>((resolve) => void waiting[watch]?.push(resolve));
+    await Promise.all([bytesOf(writer, nudge(watch)), arrived]);
   });
-  if (unexpected > 0) throw new Error(`${unexpected} events came that were not for the watch that told of them`);
+  if (unexpected > 0) throw new Error(`${unexpected} events came that were not for the watch that reported them`);
   return latencies;
 }

@@ -28,7 +28,7 @@ function parse(line: string): LoggedRequest {
   return { ms: Number(ms), cluster, method: String(method), path, query: url.searchParams, by: askerOf(String(agent), cluster) };
 }
 
-/** Controllers of hub and cells are one program, and are told apart by whom they ask; the hub's own connections to cells say so. */
+/** Controllers of hub and cells are one program, and are distinguished by the server that they ask; the hub's own connections to cells say so. */
 function askerOf(userAgent: string, cluster: string): Asker {
   if (userAgent.startsWith('kubenode-agent/')) return 'agent';
   if (userAgent === 'kubenode-hub') return 'hub';

@@ -1,6 +1,6 @@
 /**
  * Runs in a process of its own, as after a restart: reads all Machines, through the runtime of the controllers or with nothing but undici and
- * JSON.parse. Says when its modules are loaded, is told how by one message, and answers with one.
+ * JSON.parse. Says when its modules are loaded, gets its options in one message, and answers with one.
  */
 import { Agent } from 'undici';
 import { messageOf } from '../src/api/errors.ts';
@@ -105,8 +105,8 @@ async function answer(order: ResyncOrder): Promise<void> {
   try {
     const found = order.how === 'raw' ? await raw(order) : await runtime(order);
     const { user, system } = process.cpuUsage(cpu);
-    const told: Resynced = { ...found, cpuMs: (user + system) / 1000, peakBytes: process.resourceUsage().maxRSS * 1024 };
-    process.send?.(told, () => process.exit(0));
+    const resynced: Resynced = { ...found, cpuMs: (user + system) / 1000, peakBytes: process.resourceUsage().maxRSS * 1024 };
+    process.send?.(resynced, () => process.exit(0));
   } catch (error) {
     process.stderr.write(`${messageOf(error)}\n`);
     process.exit(1);

@@ -174,7 +174,7 @@ test.each([
   ['is away', () => Promise.reject(new Error('connection refused'))],
   ['takes its rights away', () => statusResponse(403, 'Forbidden')],
   ['finds its token out of date', () => statusResponse(401, 'Unauthorized')],
-])('a server that %s for hours finds the node as it was, and is told what it missed', async (_what, answer) => {
+])('a server that %s for hours finds the node as it was, and gets the reports that it missed', async (_what, answer) => {
   const { metadata } = put({ components: [entry('app', '1.0.0', 1)] });
   start(metadata.uid ?? '');
   await minutes(2);

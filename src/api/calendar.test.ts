@@ -49,7 +49,7 @@ describe('wall time', () => {
     expect(parseWall('2026-02-28T23:59')).toBe(ms('2026-02-28T23:59Z'));
   });
 
-  test('is told in the zone and in UTC', () => {
+  test('is written in the zone and in UTC', () => {
     expect(zonedText(ms('2026-11-21T01:00Z'), 'Europe/Berlin')).toBe('2026-11-21 02:00 Europe/Berlin (2026-11-21T01:00:00Z)');
   });
 });

@@ -135,6 +135,6 @@ describe('actions and breaker', () => {
   });
 });
 
-test('all mistakes are told at once', () => {
+test('all errors are reported at once', () => {
   expect(mistakes({ limits: [{ name: 'l', scope: 'Pool' }], windows: [{ ...nights, schedule: 'x', timeZone: 'y' }] })).toHaveLength(3);
 });

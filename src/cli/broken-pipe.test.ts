@@ -42,8 +42,8 @@ describe('when whoever reads the output has gone', () => {
   });
 
   it.each([
-    ['a mistake is told nobody', ['status'], ['stderr']],
-    ['a wrong call is told nobody', ['controller'], ['stdout', 'stderr']],
+    ['an error is reported to no one', ['status'], ['stderr']],
+    ['a wrong call is reported to no one', ['controller'], ['stdout', 'stderr']],
     ['what would run until it is stopped is stopped', ['serve', '--listen', '127.0.0.1:0'], ['stdout', 'stderr']],
   ] as const)('of messages: %s', async (_, args, closed) => {
     expect(await run(args, closed)).toEqual(quiet);

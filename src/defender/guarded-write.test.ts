@@ -113,7 +113,7 @@ describe('a guarded write', () => {
     expect(calls).toHaveLength(3);
   });
 
-  test('tells an effect that was refused from one that was had', async () => {
+  test('distinguishes an effect that was refused from one that was had', async () => {
     const { port } = recorded();
     expect(await perform(act({ effect: 'evict' }), port)).toEqual({ done: false, why: 'no', refused: true });
   });

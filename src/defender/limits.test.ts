@@ -103,7 +103,7 @@ describe('a limit speaks', () => {
   });
 });
 
-test('what a rate speaks of is told apart, since only that is counted', () => {
+test('what a rate limits is kept apart, since only that is counted', () => {
   const { rated } = limitsOf({
     policies: [
       policy('p', { name: 'cell', scope: 'Cluster', maxUnavailable: 3 }, { name: 'r', scope: 'Rack', maxPerDay: 1, classes: ['Repair'] }),

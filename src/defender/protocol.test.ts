@@ -116,7 +116,7 @@ describe('a reservation is taken over', () => {
       reservation('r2', 'a', { kind: 'Repair', succeeds: 'r1' }),
     ]);
   });
-  test('C9: and again, with what may have begun told on', () => {
+  test('C9: and again, with what may have begun passed on', () => {
     const taken = state(reservation('r2', 'a', { kind: 'Repair', succeeds: 'r1' }));
     expect(takeOver(taken, 3, 'r2', reservation('r3', 'a', { kind: 'Repair' }), byProvider).reservations[0]).toMatchObject({
       id: 'r3',

@@ -28,7 +28,7 @@ describe('what rates count', () => {
     expect([2, 23, 24, 25].map((each) => within(later, 'Day', at + each * HOUR))).toEqual([2, 2, 2, 1]);
   });
 
-  test('is told by class and scope, and when there is room again', () => {
+  test('is reported by class and scope, and when there is room again', () => {
     const reservations = [
       repair('a'),
       reservation('b', 'b', { kind: 'Delete' }),

@@ -242,7 +242,7 @@ describe('refusing, with one clear message', () => {
       });
   });
 
-  test('text that is no YAML: the line is told, its content is not', async () => {
+  test('text that is no YAML: the message names the line, not its content', async () => {
     const path = await file('broken', 'users:\n- name: u\n  user: {token: "hunter2\n');
     const error = await load(path).catch((error: unknown) => String(error));
     expect(error).toMatch(/broken:[34] is no YAML/);

@@ -589,9 +589,9 @@ describe('under any schedule of faults', () => {
           for (let left = ms; left > 0; left -= 500) {
             await base.advance(Math.min(left, 500));
             expect(candidates.filter((one) => one.leads()).length).toBeLessThanOrEqual(1);
-            // A process that is not stopped has been told, too.
-            const told = candidates.filter((one, i) => one.terms.at(-1)?.signal.aborted === false && processes[i]?.stopped === false);
-            expect(told.length).toBeLessThanOrEqual(1);
+            // The signal of a process that is not stopped is aborted, too.
+            const notEnded = candidates.filter((one, i) => one.terms.at(-1)?.signal.aborted === false && processes[i]?.stopped === false);
+            expect(notEnded.length).toBeLessThanOrEqual(1);
           }
         }
 

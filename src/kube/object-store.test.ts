@@ -67,7 +67,7 @@ describe('the object store', () => {
       fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
         const store = createObjectStore<Node>();
         store.addIndex('zone', byZone);
-        const told = new Map<string, Stored<Node>>();
+        const reported = new Map<string, Stored<Node>>();
         for (const taken of steps) {
           const of = (item: { name: string; uid: string; version: number; zone: string }): Stored<Node> =>
             node(item.name, item.uid, `${item.version}`, item.zone);
@@ -78,12 +78,12 @@ describe('the object store', () => {
                 ? store.set(of(taken.object))
                 : store.remove(of(taken.object));
           for (const { type, object } of differences) {
-            const known = told.get(object.metadata.name);
+            const known = reported.get(object.metadata.name);
             expect(known === undefined).toBe(type === 'added');
-            if (type === 'deleted') told.delete(object.metadata.name);
-            else told.set(object.metadata.name, object);
+            if (type === 'deleted') reported.delete(object.metadata.name);
+            else reported.set(object.metadata.name, object);
           }
-          expect(texts([...told.values()])).toEqual(texts(store.list()));
+          expect(texts([...reported.values()])).toEqual(texts(store.list()));
           expect(texts([...store.byIndex('zone', 'x'), ...store.byIndex('zone', 'y')])).toEqual(texts(store.list()));
         }
       }),

@@ -41,7 +41,7 @@ const uncordoned = { type: 'Normal', reason: 'Uncordoned', message: 'the operati
 const a = { ...node('a'), metadata: { name: 'a', uid: 'uid-a', resourceVersion: '7' } };
 
 describe('recording', () => {
-  test('an Event names the object, who tells, and when', async () => {
+  test('an Event names the object, who reports, and when', async () => {
     const { recorder, events } = world();
     recorder.event(a, uncordoned);
     recorder.event(configMap('web', 'm'), uncordoned);

@@ -141,7 +141,7 @@ describe('listing and watching', () => {
     expect(initial).toEqual([true, false]);
   });
 
-  test('one namespace, labels and fields are asked of the server, and covers() tells what belongs', async () => {
+  test('one namespace, labels and fields are asked of the server, and covers() answers what belongs', async () => {
     const server = fakeApiServer();
     const world = start(ConfigMaps, server, { namespace: 'web', labels: { app: 'x' }, fieldSelector: 'metadata.name=a' });
     await settle();
@@ -302,7 +302,7 @@ describe('recovering', () => {
     expect(found(nodes, '')).toEqual(['n']);
   });
 
-  test('410 on a watch lists again and tells the deletions that were missed', async () => {
+  test('410 on a watch lists again and reports the deletions that were missed', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('gone'));
     server.put(Nodes, node('stays'));
@@ -613,7 +613,7 @@ describe('recovering', () => {
     expect(lists(server)).toBe(2);
   });
 
-  test('an event told twice is told once', async () => {
+  test('an event that comes twice is reported once', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server);
     await settle();
@@ -674,7 +674,7 @@ describe('recovering', () => {
     expect(names(world.reflector)).toEqual(['a']);
   });
 
-  test('what a watch told wrongly of a version is found by a list again, and by no other', async () => {
+  test('what a watch reported wrongly of a version is found by a list again, and by no other', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server);
     await settle();
@@ -1048,14 +1048,14 @@ describe('under any faults', () => {
       fc.asyncProperty(fc.array(act, { maxLength: 25 }), async (acts) => {
         const server = fakeApiServer();
         const world = start(Nodes, server, { pageSize: 2 });
-        const told = new Map<string, string>();
+        const reported = new Map<string, string>();
         const mistakes: string[] = [];
         world.reflector.subscribe((event) => {
           if (event.type === 'listed' || event.type === 'bookmark') return;
           const { name, uid, resourceVersion } = event.object.metadata;
-          if (told.has(name) === (event.type === 'added')) mistakes.push(`${name} was ${event.type}`);
-          if (event.type === 'deleted') told.delete(name);
-          else told.set(name, `${uid} ${resourceVersion}`);
+          if (reported.has(name) === (event.type === 'added')) mistakes.push(`${name} was ${event.type}`);
+          if (event.type === 'deleted') reported.delete(name);
+          else reported.set(name, `${uid} ${resourceVersion}`);
         });
         const faults: (() => void)[] = [];
         const heal = (): void => faults.splice(0).forEach((cancel) => cancel());
@@ -1073,7 +1073,7 @@ describe('under any faults', () => {
         await world.clock.advance(700_000);
         const truth = new Map(server.objects(Nodes).map(({ metadata }) => [metadata.name, `${metadata.uid} ${metadata.resourceVersion}`]));
         expect(mistakes).toEqual([]);
-        expect(told).toEqual(truth);
+        expect(reported).toEqual(truth);
         expect(
           new Map(world.reflector.list().map(({ metadata }) => [metadata.name, `${metadata.uid} ${metadata.resourceVersion}`])),
         ).toEqual(truth);

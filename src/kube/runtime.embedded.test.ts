@@ -291,7 +291,7 @@ describe('what would change, against the server that does it', () => {
     },
     { requiredKeys: [] },
   );
-  // Of an empty map nobody can tell whether it is atomic: it would be applied again beside the fields of others.
+  // Whether an empty map is atomic cannot be known: it would be applied again beside the fields of others.
   const spec = anySpec.filter((one) => Object.keys(one).length > 0);
   const labels = fc.option(fc.dictionary(name, fc.constantFrom('x', 'y'), { minKeys: 1, noNullPrototype: true }), { nil: undefined });
   const step = fc.record({ manager: fc.constantFrom('one', 'two', 'updater'), spec, labels });

@@ -100,7 +100,7 @@ describe('F4: a repair is proved', () => {
     expect(course(restart, ILL, well, { at: 330, conditions: again })).toMatchObject({ state: 'Holding', nextAtMs: T0 + 630_000 });
   });
 
-  it('not while its rule still matches, or nobody can tell', () => {
+  it('not while its rule still matches, or that is unknown', () => {
     expect(course(restart, ILL, { at: 30, conditions: WELL, matches: 'True' })?.why).toBe('its rule still matches');
     expect(course(restart, ILL, { at: 30, conditions: WELL, matches: 'Unknown' })?.state).toBe('Waiting');
     expect(course(restart, ILL, { at: 30, conditions: WELL, matches: undefined })?.state).toBe('Holding');
@@ -321,7 +321,7 @@ describe('a condition that latches and came back after the reboot', () => {
     expect(course(reboot, ill(-60), ...looks)?.state).toBe('Healed');
   });
 
-  it('has not come back while nobody says so, or nobody can tell', () => {
+  it('has not come back while no report says so, or that is unknown', () => {
     const silent = { at: 30, conditions: { Ready: ['True', 20] } satisfies Seen['conditions'], boot };
     const unsure = { at: 40, conditions: { ...well(30), KernelDeadlock: ['Unknown', 40] } satisfies Seen['conditions'], boot };
     const looks = [silent, unsure, { at: 50, conditions: well(50), boot }, { at: 350, conditions: well(50), boot }];

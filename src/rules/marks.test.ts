@@ -72,7 +72,7 @@ it('noticed twice in one sample is as once', () => {
   expect(marks.observations()).toEqual(sample([], T0, 'Unhealthy').observations());
 });
 
-it('while nobody can tell, a rise that is counted is remembered, and the condition has no age', () => {
+it('while the status is unknown, a rise that is counted is remembered, and the condition has no age', () => {
   const risen = sample([], T0, 'Unhealthy').observations();
   const doubted = sample(risen, T0 + WINDOW_MS, 'Unknown', T0);
   expect(doubted.badSinceMs('Ours')).toBeUndefined();

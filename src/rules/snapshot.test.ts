@@ -69,7 +69,7 @@ describe('heartbeats', () => {
     expect(observeHeartbeats(next, 'n', beats(iso(T0 - 3_600_000)), T0 + 9000)).toBe(next);
   });
 
-  it('from the future tell nothing until they change', () => {
+  it('from the future prove nothing until they change', () => {
     const future = iso(T0 + SKEW_MS + 1);
     expect(observeHeartbeats(undefined, 'n', beats(future), T0).byType.get('KernelDeadlock')?.aliveMs).toBe(-Infinity);
     expect(status(snapshot({ node: node(beats(future)) }))).toBe('Unknown');

@@ -197,7 +197,7 @@ it('a human who was asked is asked again only when it comes back', async () => {
   expect(await jobsOf([page], events)).toEqual(['page Human 130 NeedsHuman', 'page Human 9030 NeedsHuman']);
 });
 
-it('nor while it goes on under another reason, or while nobody can tell whether it does', async () => {
+it('nor while it goes on under another reason, or while it is unknown whether it does', async () => {
   const page = rule('page', { ladder: [{ action: 'Human' }] });
   const events: History['events'] = [
     ill(100),

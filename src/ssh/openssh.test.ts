@@ -44,7 +44,7 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     await expect(ssh().run(target, say('a\nb'), signal)).rejects.toEqual(coded('TargetInvalid'));
   });
 
-  it('tells how the script ended, and what it said on each stream', async () => {
+  it('returns how the script ended, and what it printed on each stream', async () => {
     const call: RemoteCall = { doing: 'fail', script: script`echo out; echo err >&2; exit 7`, timeoutMs: 20_000 };
     expect(await ssh().run(target, call, signal)).toEqual({ code: 7, stdout: 'out\n', stderr: 'err\n' });
   });
@@ -91,12 +91,12 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     }
   });
 
-  it('ends a showing of keys when it is told to, and blames nothing for it', async () => {
-    const told = new AbortController();
-    const silent = await startTalker(() => told.abort(new Error('enough')));
+  it('ends a showing of keys when its signal aborts, and blames nothing for it', async () => {
+    const stopping = new AbortController();
+    const silent = await startTalker(() => stopping.abort(new Error('enough')));
     try {
-      await expect(ssh().shownKeys('127.0.0.1', silent.port, told.signal)).rejects.toThrow('enough');
-      await expect(ssh().shownKeys('127.0.0.1', silent.port, told.signal)).rejects.toThrow('enough');
+      await expect(ssh().shownKeys('127.0.0.1', silent.port, stopping.signal)).rejects.toThrow('enough');
+      await expect(ssh().shownKeys('127.0.0.1', silent.port, stopping.signal)).rejects.toThrow('enough');
     } finally {
       await silent.close();
     }
@@ -114,7 +114,7 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     },
   );
 
-  it('tells a key that is not taken', async () => {
+  it('reports a key that is not taken', async () => {
     await expect(ssh({ identityFile: sshd.strangeIdentity }).run(target, say('x'), signal)).rejects.toEqual(coded('AuthRefused'));
   });
 
@@ -130,7 +130,7 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     }
   });
 
-  it('tells a user who cannot become root', async () => {
+  it('reports a user who cannot become root', async () => {
     const plain = await startSshd({ SetEnv: 'PATH=/nowhere' });
     try {
       // What root has by itself another user needs sudo for; `games` may not log in at all, which is neither.
@@ -144,7 +144,7 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     }
   });
 
-  it('tells an account whose commands are somebody else’s', async () => {
+  it('reports an account whose commands are somebody else’s', async () => {
     const forced = await startSshd({ ForceCommand: 'echo kubenode-begins 0 guess' });
     try {
       const at = { ...target, port: forced.port, hostKeys: [forced.hostKey] };
@@ -154,7 +154,7 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     }
   });
 
-  it('tells a port where nobody answers, and a name without address', async () => {
+  it('reports a port where nobody answers, and a name without address', async () => {
     await expect(ssh().run({ ...target, port: 1 }, say('x'), signal)).rejects.toEqual(coded('HostUnreachable'));
     await expect(ssh().run({ ...target, host: 'no-such-host.invalid' }, say('x'), signal)).rejects.toEqual(coded('HostUnresolved'));
   });
@@ -174,7 +174,7 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     await expect(ssh({ outputLimit: 10_000 }).run(target, call, signal)).rejects.toEqual(coded('OutputTooLong'));
   });
 
-  it('tells a connection that is cut, in the middle of a file and in the middle of a script', async () => {
+  it('reports a connection that is cut, in the middle of a file and in the middle of a script', async () => {
     const wire = await startWire('127.0.0.1', sshd.port);
     try {
       const through = { ...target, port: wire.port };
@@ -197,10 +197,10 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     }
   });
 
-  it('ends when it is told to', async () => {
-    const told = new AbortController();
-    const wait = ssh().run(target, { doing: 'wait', script: script`sleep 60`, timeoutMs: 20_000 }, told.signal);
-    told.abort(new Error('enough'));
+  it('ends when its signal aborts', async () => {
+    const stopping = new AbortController();
+    const wait = ssh().run(target, { doing: 'wait', script: script`sleep 60`, timeoutMs: 20_000 }, stopping.signal);
+    stopping.abort(new Error('enough'));
     await expect(wait).rejects.toThrow('enough');
   });
 });

@@ -51,7 +51,7 @@ export class Normalizer {
     return this.#object(value);
   }
 
-  /** Of several mistakes the causes tell, in an order of their own: Go visits fields in a random one. */
+  /** The causes name several errors in an order of their own: Go visits fields in a random one. */
   #status(status: JsonObject, message: string): JsonObject {
     const out = this.#object(status);
     const { details } = status;

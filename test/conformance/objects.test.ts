@@ -94,7 +94,7 @@ conformance('objects', { prepare: defineWidgets }, (it) => {
     await scene.api.create(scene.in('configmaps'), configMap('b'), { fieldValidation: 'Maybe' });
   });
 
-  it('a write that changes nothing leaves version and generation, and tells no watch', async (scene) => {
+  it('a write that changes nothing leaves version and generation, and sends no watch event', async (scene) => {
     const made = await scene.api.create(scene.in(WIDGET), widget('a'));
     const watch = await scene.watch(scene.in(WIDGET), { resourceVersion: version(made) });
     expect(version(await scene.api.put(scene.in(WIDGET, 'a'), made.body))).toBe(version(made));

@@ -16,7 +16,7 @@ conformance('watch', { prepare: defineWidgets }, (it) => {
     expect(types(await scene.take(await scene.watch(scene.in(WIDGET), { resourceVersion: '0' }), 2))).toBe('ADDED ADDED');
   });
 
-  it('a watch from a version tells every later change, and no other', async (scene) => {
+  it('a watch from a version sends every later change, and no other', async (scene) => {
     const made = await scene.quiet.create(scene.in(WIDGET), widget('a'));
     const watch = await scene.watch(scene.in(WIDGET), { resourceVersion: version(made) });
     await scene.quiet.create(scene.in(WIDGET), widget('b'));
@@ -77,7 +77,7 @@ conformance('watch', { prepare: defineWidgets }, (it) => {
     expect((await scene.take(watch, 1))[0]?.object['metadata']).toMatchObject({ name: 'b' });
   });
 
-  it('a watch ends after its timeout, and tells nothing but bookmarks when nothing changes', async (scene) => {
+  it('a watch ends after its timeout, and sends nothing but bookmarks when nothing changes', async (scene) => {
     const from = { resourceVersion: await first(scene), timeoutSeconds: '2' };
     const [plain, marked] = [
       await scene.watch(scene.in('configmaps'), from),

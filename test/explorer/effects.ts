@@ -134,8 +134,8 @@ function repairEffect(world: World, index: number, at: number, effect: Effect, p
     case 'PowerCycle': {
       const id = mutation.keyless === true ? `${effect.operationID}#${site.keys.length}` : effect.operationID;
       const cycled = cyclePower(world, at, id, plan);
-      const told = withLeader(cycled, index, { ...leader, cycled: [effect.operationID] });
-      return mutation.keyless === true ? withSite(told, at, { acts: [...site.acts, effect.operationID] }) : told;
+      const taken = withLeader(cycled, index, { ...leader, cycled: [effect.operationID] });
+      return mutation.keyless === true ? withSite(taken, at, { acts: [...site.acts, effect.operationID] }) : taken;
     }
     case 'ForceDelete': {
       if (site.power !== 'Stopped' && mutation.oldProof !== true) return world;

@@ -27,9 +27,9 @@ export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mut
   cell.jobs.forEach((held, index) => {
     const { object: job, version } = held;
     if (job === undefined || isFinished(job)) return;
-    const told = toldOf(job, jobView(world, cell, index, job, mutation.jobsByStores === true), mutation);
+    const reported = reportedOf(job, jobView(world, cell, index, job, mutation.jobsByStores === true), mutation);
     const label = `looks at the job of m${index}`;
-    if (told === 'Read') {
+    if (reported === 'Read') {
       // As src/controllers/remedy-job/observe.ts has it: before it has a reservation all is read at once, and the ledger may come last.
       const asks = job.status?.phase === undefined || job.status.phase === 'Pending';
       const first = asks ? { machine: world.machines[index], node: world.nodes[index] } : { ledger: world.ledger };
@@ -38,9 +38,9 @@ export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mut
         jobs: world.jobs,
         leader: withLooks(leader, [{ index, version, job, ...first }]),
       });
-    } else if (told !== undefined) {
-      const jobs = written(world, index, version, job, told, mutation);
-      if (jobs !== world.jobs) moves.push({ label: `${label}: ${told.phase ?? ''}`, leader, jobs });
+    } else if (reported !== undefined) {
+      const jobs = written(world, index, version, job, reported, mutation);
+      if (jobs !== world.jobs) moves.push({ label: `${label}: ${reported.phase ?? ''}`, leader, jobs });
     }
   });
   return moves;
@@ -68,9 +68,10 @@ function goOn(
     ...(node === undefined ? {} : { nodes: replaced(world.nodes, index, node) }),
   };
   const rest = ledger === undefined ? 'ledger' : 'machine';
-  const told = toldOf(job, jobView(world, read, index, job, true), mutation);
-  if (told === undefined || told === 'Read') return { label: `${label}: reads the ${rest}, and waits`, leader: withLooks(leader, others) };
-  return { label: `${label}: reads the ${rest}`, leader: withLooks(leader, [...others, { index, version, job, status: told }]) };
+  const reported = reportedOf(job, jobView(world, read, index, job, true), mutation);
+  if (reported === undefined || reported === 'Read')
+    return { label: `${label}: reads the ${rest}, and waits`, leader: withLooks(leader, others) };
+  return { label: `${label}: reads the ${rest}`, leader: withLooks(leader, [...others, { index, version, job, status: reported }]) };
 }
 
 const withLooks = (leader: Leader, looks: readonly Look[]): Leader => ({ ...leader, looks });
@@ -90,13 +91,13 @@ function written(
   return replaced(world.jobs, index, { version: held.version + 1, object: { ...held.object, status } });
 }
 
-/** What is to be written; undefined: nothing. What only tells people how far a job is would be a state of its own at each step, and decides nothing. */
-function toldOf(job: Stored<RemedyOperationJob>, view: JobView, mutation: Mutation): RemedyOperationJobStatus | 'Read' | undefined {
+/** What is to be written; undefined: nothing. What only shows people how far a job is would be a state of its own at each step, and decides nothing. */
+function reportedOf(job: Stored<RemedyOperationJob>, view: JobView, mutation: Mutation): RemedyOperationJobStatus | 'Read' | undefined {
   const decision = decide(view);
   if (decision.step === 'Read') return 'Read';
   if (decision.step !== 'Write') return undefined;
   const { steps: _, step: __, answer: ___, verdict: ____, explanation: _____, ...deciding } = decision.status;
-  const status = mutation.told?.(deciding) ?? deciding;
+  const status = mutation.reported?.(deciding) ?? deciding;
   return JSON.stringify(status) === JSON.stringify(job.status) ? undefined : status;
 }
 

@@ -28,10 +28,10 @@ export interface Mutation {
   jobsUnconditioned?: boolean;
   /** A job's end is decided by stores that may be old. */
   jobsByStores?: boolean;
-  told?: (status: RemedyOperationJobStatus) => RemedyOperationJobStatus;
+  reported?: (status: RemedyOperationJobStatus) => RemedyOperationJobStatus;
   /** The agent of an order under way is taken for silent. */
   ignoresAgents?: boolean;
-  /** The provider is not told for which operation it cycles the power. */
+  /** The provider does not learn for which operation it cycles the power. */
   keyless?: boolean;
   /** An operation ends although somebody may still ask the provider for something in its name. */
   unretired?: boolean;

@@ -66,7 +66,7 @@ export const REPAIR_MUTANTS: Mutant[] = [
   },
   {
     rule: 'F4: a job is ordered that does not know what the node was like before',
-    mutation: { told: withoutBefore, step: impatient((view) => isUnordered(view) && isGranted(view), order), act: orderAnyway },
+    mutation: { reported: withoutBefore, step: impatient((view) => isUnordered(view) && isGranted(view), order), act: orderAnyway },
     scenario: underRepair({}, restart),
     caughtBy: /F4/,
   },
@@ -147,7 +147,7 @@ export const REPAIR_MUTANTS: Mutant[] = [
     caughtBy: /C9/,
   },
   {
-    rule: 'invariant 5: the provider is not told for which operation it cycles the power',
+    rule: 'invariant 5: the provider does not learn for which operation it cycles the power',
     mutation: { keyless: true },
     scenario: underRepair({ crash: 1 }, sick({ ill: ['cut'] })),
     caughtBy: /invariant 5/,

@@ -23,7 +23,7 @@ import {
   type Successor,
 } from './world.ts';
 
-/** The condition by which the node is told to be ill or well. */
+/** The condition by which the node is ill or well. */
 export const SICK = 'Sick';
 
 /** Who on the node can be heard. */
@@ -137,7 +137,7 @@ const isPast = (time: string): boolean => TIMES[0] > Date.parse(time);
 
 /**
  * An agent's journal and reports under an order of kind Repair, as src/agent/operation/decide.ts and src/agent/repair/decide.ts have it: noted on its disk,
- * told to the cell, reread, done once, reported until the report has arrived.
+ * reported to the cell, reread, done once, reported until the report has arrived.
  */
 function agentUnderRepair(world: World, index: number, machine: Stored<Machine>, plan: RepairPlan): Successor[] {
   const agent = world.agents[index];
@@ -265,7 +265,7 @@ const DAY = /2026-11-20T/g;
 const NOW = new RegExp(String(TIMES[0]), 'g');
 const shifted = new WeakMap<object, object>();
 
-/** The same, a day older. What is older than a day stays as it is: nothing here tells one such time from another. */
+/** The same, a day older. What is older than a day stays as it is: nothing here distinguishes such times. */
 function aged<T extends object | undefined>(value: T): T {
   if (value === undefined) return value;
   let older = shifted.get(value);

@@ -65,7 +65,7 @@ export interface Leader {
   marks: readonly Mark[];
   /** Jobs whose next status is being decided or written. */
   looks: readonly Look[];
-  /** Operations whose power cycle the provider has told this process that it took. */
+  /** Operations whose power cycle the provider has confirmed to this process. */
   cycled: readonly string[];
   /** It is about to begin a term in a ledger that has no epoch: what it has listed so far, and of which ledger. */
   beginning?: { machines: readonly Held<Machine>[]; version: number };

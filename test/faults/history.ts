@@ -109,15 +109,15 @@ export async function watchTruth<T extends KubeObject>(
   };
 }
 
-export interface Told {
+export interface Reported {
   readonly history: History;
   readonly states: Map<string, string>;
   /** Lists completed. */
   readonly lists: number;
 }
 
-/** Writes down what a reflector tells, from the moment it is started on. */
-export function record(reflector: Reflector<KubeObject>): Told {
+/** Writes down what a reflector reports, from the moment it is started on. */
+export function record(reflector: Reflector<KubeObject>): Reported {
   const history: History = new Map();
   const states = new Map<string, string>();
   let lists = 0;
@@ -140,12 +140,12 @@ export function record(reflector: Reflector<KubeObject>): Told {
 const uidOf = (step: Step): string => /^-?([^@]+)@/.exec(step)?.[1] ?? '';
 
 /**
- * What a history tells that never happened, or tells in another order, or twice; empty when there is nothing. A list may pass over states
- * in between, and then tells of a deletion with the last state it knew.
+ * What a history reports that never happened, or reports in another order, or twice; empty when there is nothing. A list may pass over states
+ * in between, and then reports a deletion with the last state it knew.
  */
-export function inventions(told: Told, truth: Pick<Truth, 'history' | 'states'>): string[] {
+export function inventions(reported: Reported, truth: Pick<Truth, 'history' | 'states'>): string[] {
   const wrong: string[] = [];
-  for (const [key, steps] of told.history) {
+  for (const [key, steps] of reported.history) {
     const real = truth.history.get(key) ?? [];
     let at = -1;
     for (const step of steps) {
@@ -156,9 +156,9 @@ export function inventions(told: Told, truth: Pick<Truth, 'history' | 'states'>)
       else at = found;
     }
   }
-  for (const [id, content] of told.states) {
+  for (const [id, content] of reported.states) {
     const real = truth.states.get(id);
-    if (real !== undefined && real !== content) wrong.push(`${id} is told as ${content} and was ${real}`);
+    if (real !== undefined && real !== content) wrong.push(`${id} is reported as ${content} and was ${real}`);
   }
   return wrong;
 }

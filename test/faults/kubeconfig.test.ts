@@ -87,17 +87,22 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     }
   });
 
-  test.runIf(serverName === 'kube-apiserver')('one that may not is told what it may not, and who could change that', async () => {
-    const key = { namespace: SYSTEM_NAMESPACE, name: 'nobody' };
-    await admin.create(ServiceAccounts, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: key });
-    const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { expirationSeconds: 600 } };
-    const answer = (await admin.post(pathOf(ServiceAccounts, key.namespace, key.name, 'token'), request)) as { status: { token: string } };
-    const { code, stderr } = await kubenode('status', '--kubeconfig', good('nobody', { user: { token: answer.status.token } }));
-    expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /User "system:serviceaccount:kubenode-system:nobody" cannot list resource "(?:fleets|clusters|rollouts)" in API group "kubenode.io"[^]*next: ask its administrator/,
-    );
-  });
+  test.runIf(serverName === 'kube-apiserver')(
+    'one that may not gets a message with what it may not, and who could change that',
+    async () => {
+      const key = { namespace: SYSTEM_NAMESPACE, name: 'nobody' };
+      await admin.create(ServiceAccounts, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: key });
+      const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { expirationSeconds: 600 } };
+      const answer = (await admin.post(pathOf(ServiceAccounts, key.namespace, key.name, 'token'), request)) as {
+        status: { token: string };
+      };
+      const { code, stderr } = await kubenode('status', '--kubeconfig', good('nobody', { user: { token: answer.status.token } }));
+      expect(code).toBe(1);
+      expect(stderr).toMatch(
+        /User "system:serviceaccount:kubenode-system:nobody" cannot list resource "(?:fleets|clusters|rollouts)" in API group "kubenode.io"[^]*next: ask its administrator/,
+      );
+    },
+  );
 
   test('a controller waits for its server, for its kinds and for credentials, says each once, and goes on by itself', async () => {
     let valid = 'first';

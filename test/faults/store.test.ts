@@ -17,7 +17,7 @@ import { seededRandom, skewedClock } from '../../src/kube/testing/clock.ts';
 import { recordingLog } from '../../src/kube/testing/log.ts';
 import { configMap } from '../../src/kube/testing/objects.ts';
 import { waitFor } from '../../src/kube/testing/wait-for.ts';
-import { inventions, record, watchTruth, type Told, type Truth } from './history.ts';
+import { inventions, record, watchTruth, type Reported, type Truth } from './history.ts';
 import { isList, isWatch, startProxy, type Fault, type FaultProxy } from './proxy.ts';
 import { KINDS, report, type BrokenServer } from './servers.ts';
 
@@ -34,7 +34,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
   let stopped: AbortController;
   let namespace: string;
   let transports: ClosableTransport[];
-  /** What `scribble` was told that it wrote. */
+  /** The answers to the writes of `scribble`. */
   let written: Set<string>;
   let spaces = 0;
 
@@ -68,7 +68,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
 
   function reflect(options: StoreOptions<ConfigMap> & { create?: Create; rate?: number; in?: string } = {}): {
     reflector: Reflector<ConfigMap>;
-    told: Told;
+    reported: Reported;
   } {
     const transport = (options.create ?? httpTransport)(proxy.connection, { idleTimeoutMs: 700 });
     transports.push(transport);
@@ -84,7 +84,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
       ...(options.pageSize === undefined ? {} : { pageSize: options.pageSize }),
       ...(options.watchTimeoutSeconds === undefined ? {} : { watchTimeoutSeconds: options.watchTimeoutSeconds }),
     });
-    return { reflector, told: record(reflector) };
+    return { reflector, reported: record(reflector) };
   }
 
   /** The store has what the server has now. */
@@ -121,9 +121,9 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
   test.each([
     ['undici', httpTransport],
     ['node:https', nodeHttpsTransport],
-  ] as const)('every version is told once and in order through resets, broken lines and refusals, by %s', async (_, create) => {
+  ] as const)('every version is reported once and in order through resets, broken lines and refusals, by %s', async (_, create) => {
     const truth = await watchTruth(client, ConfigMaps, namespace, stopped.signal);
-    const { reflector, told } = reflect({ create });
+    const { reflector, reported } = reflect({ create });
     await reflector.whenSynced();
     const random = seededRandom(11);
     const faults: Fault[] = [
@@ -148,17 +148,17 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     proxy.resetAll();
     await scribble(8, random);
     await converged(reflector, truth);
-    await waitFor(() => [...told.history].length === truth.history.size, LATE);
-    expect(told.lists).toBe(1);
-    expect(Object.fromEntries(told.history)).toEqual(Object.fromEntries(truth.history));
-    expect(inventions(told, truth)).toEqual([]);
+    await waitFor(() => [...reported.history].length === truth.history.size, LATE);
+    expect(reported.lists).toBe(1);
+    expect(Object.fromEntries(reported.history)).toEqual(Object.fromEntries(truth.history));
+    expect(inventions(reported, truth)).toEqual([]);
     expect(truth.gaps).toBe(0);
   });
 
   test('a watch that falls silent without being closed is noticed, and what was missed is found by a list', async () => {
     const truth = await watchTruth(client, ConfigMaps, namespace, stopped.signal);
     // Its minute passes in six seconds; the server's watches last one to two.
-    const { reflector, told } = reflect({ rate: 10, watchTimeoutSeconds: 1 });
+    const { reflector, reported } = reflect({ rate: 10, watchTimeoutSeconds: 1 });
     await reflector.whenSynced();
     await scribble(10, seededRandom(3));
     await converged(reflector, truth);
@@ -168,8 +168,8 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     await scribble(10, seededRandom(4));
     await converged(reflector, truth);
     report(serverName, 'a stalled watch, at ten times the speed of time, until the store was right', performance.now() - since);
-    expect(told.lists).toBeGreaterThan(1);
-    expect(inventions(told, truth)).toEqual([]);
+    expect(reported.lists).toBeGreaterThan(1);
+    expect(inventions(reported, truth)).toEqual([]);
   });
 
   test('Retry-After is waited for, by lists and by watches', async () => {
@@ -186,13 +186,13 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     expect(proxy.seen).toHaveLength(4);
   });
 
-  test('a burst of 5xx in a paged list costs no page twice and tells nothing before the list is whole', async () => {
+  test('a burst of 5xx in a paged list costs no page twice and reports nothing before the list is whole', async () => {
     for (let i = 0; i < 9; i++) await client.create(ConfigMaps, configMap(namespace, `p${i}`));
     const listed = (await client.listAll(ConfigMaps, { namespace })).items.length;
     proxy.next((request) => isList(request) && request.path.includes('continue='), { type: 'answer', status: 500 }, 6);
-    const { reflector, told } = reflect({ pageSize: 4 });
+    const { reflector, reported } = reflect({ pageSize: 4 });
     await waitFor(() => proxy.seen.filter((request) => request.fault === 'answer').length === 3, LATE);
-    expect(told.history.size).toBe(0);
+    expect(reported.history.size).toBe(0);
     await reflector.whenSynced();
     expect(reflector.size).toBe(listed);
     const paths = proxy.seen.filter((request) => isList(request) && request.status === 200).map(({ path }) => path);
@@ -201,7 +201,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
 
   test('a server killed in mid-watch and mid-write is followed: nothing is invented, and the store ends right', async () => {
     const truth = await watchTruth(client, ConfigMaps, namespace, stopped.signal);
-    const { reflector, told } = reflect();
+    const { reflector, reported } = reflect();
     await reflector.whenSynced();
     const random = seededRandom(7);
     for (let round = 0; round < 2; round++) {
@@ -218,10 +218,10 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     }
     await scribble(5, random);
     await converged(reflector, truth);
-    // The undisturbed watcher is cut off too: what it did not see, the writer was told, save of the one write that the kill cut off.
+    // The undisturbed watcher is cut off too: what it did not see, the writer has answers for, save of the one write that the kill cut off.
     const living = new Set((await client.list(ConfigMaps, { namespace })).items.map(({ metadata }) => metadata.uid));
     const strangers: string[] = [];
-    for (const [key, steps] of told.history) {
+    for (const [key, steps] of reported.history) {
       const versions = steps.map((step) => step.split('@')[1] ?? '');
       expect([key, versions]).toEqual([key, versions.toSorted((a, b) => compareVersions(a, b) ?? 0)]);
       for (const step of steps) {
@@ -232,11 +232,11 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     expect(strangers.length).toBeLessThanOrEqual(2);
   });
 
-  test('a history that is gone is answered by one list, and its differences are told', async () => {
+  test('a history that is gone is answered by one list, and its differences are reported', async () => {
     for (const name of ['kept', 'changed', 'gone', 'again']) await client.create(ConfigMaps, configMap(namespace, name));
-    const { reflector, told } = reflect();
+    const { reflector, reported } = reflect();
     await reflector.whenSynced();
-    const before = new Map([...told.history].map(([key, steps]) => [key, steps.length]));
+    const before = new Map([...reported.history].map(([key, steps]) => [key, steps.length]));
     proxy.accept('none');
     proxy.resetAll();
     const { uid: oldUid } = (await client.get(ConfigMaps, { namespace, name: 'again' })).metadata;
@@ -247,10 +247,10 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     await server.forget();
     proxy.accept('all');
     const since = performance.now();
-    await waitFor(() => reflector.get({ namespace, name: 'gone' }) === undefined && told.lists === 2, LATE);
+    await waitFor(() => reflector.get({ namespace, name: 'gone' }) === undefined && reported.lists === 2, LATE);
     report(serverName, 'a history that was gone, until the store was right', performance.now() - since);
     const steps = (name: string): string[] =>
-      told.history.get(keyOf({ namespace, name }))?.slice(before.get(keyOf({ namespace, name }))) ?? [];
+      reported.history.get(keyOf({ namespace, name }))?.slice(before.get(keyOf({ namespace, name }))) ?? [];
     expect(steps('kept')).toEqual([]);
     expect(steps('changed')).toHaveLength(1);
     expect(reflector.get({ namespace, name: 'changed' })?.data).toEqual({ a: '2' });
@@ -274,7 +274,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     );
     // Held back until the pages have expired.
     proxy.next((request) => isList(request) && request.path.includes('continue='), { type: 'reset' }, 10_000);
-    const { reflector, told } = reflect({ pageSize: 4 });
+    const { reflector, reported } = reflect({ pageSize: 4 });
     await waitFor(() => forgotten !== undefined, LATE);
     await forgotten;
     proxy.clear();
@@ -283,13 +283,13 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     await waitFor(() => reflector.size === items.items.length, LATE);
     expect(reflector.get({ namespace, name: 'late' })).toBeDefined();
     expect(reflector.get({ namespace, name: 'p0' })).toBeUndefined();
-    expect(told.lists).toBe(1);
+    expect(reported.lists).toBe(1);
   });
 
   test('a bookmark carries a quiet watch past a history that is gone', async () => {
     const elsewhere = await newNamespace();
     // A real server sends its bookmark two seconds before a watch ends, if that is long enough.
-    const { reflector, told } = reflect({ watchTimeoutSeconds: server.compact === undefined ? 1 : 8 });
+    const { reflector, reported } = reflect({ watchTimeoutSeconds: server.compact === undefined ? 1 : 8 });
     await reflector.whenSynced();
     const listedAt = reflector.resourceVersion ?? '';
     // A real server sends a watch no bookmark of the version that it opened at.
@@ -306,11 +306,11 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     await waitFor(() => versions().length > asked, LATE);
     await client.create(ConfigMaps, configMap(namespace, 'after'));
     await waitFor(() => reflector.get({ namespace, name: 'after' }) !== undefined, LATE);
-    expect(told.lists).toBe(1);
+    expect(reported.lists).toBe(1);
     expect(compareVersions(versions().at(-1) ?? '', last.metadata.resourceVersion)).toBeGreaterThanOrEqual(0);
   });
 
-  test('random faults: nothing is missed, invented or told twice', async () => {
+  test('random faults: nothing is missed, invented or reported twice', async () => {
     const fault = fc.oneof(
       fc.record({ type: fc.constant('cut' as const), lines: fc.nat(6), by: fc.constantFrom('reset' as const, 'end' as const) }),
       fc.record({ type: fc.constant('answer' as const), status: fc.constantFrom(429, 500, 502, 503, 504, 401) }),
@@ -332,7 +332,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
         const within = await newNamespace();
         const random = seededRandom(schedules++);
         const truth = await watchTruth(client, ConfigMaps, within, stopped.signal);
-        const { reflector, told } = reflect({ in: within, create: undici ? httpTransport : nodeHttpsTransport });
+        const { reflector, reported } = reflect({ in: within, create: undici ? httpTransport : nodeHttpsTransport });
         let relisted = false;
         for (const one of steps) {
           if (one.do === 'write') await scribble(one.n, random, client, within);
@@ -352,10 +352,10 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
         proxy.clear();
         await scribble(2, random, client, within);
         await converged(reflector, truth, within);
-        expect(inventions(told, truth)).toEqual([]);
+        expect(inventions(reported, truth)).toEqual([]);
         if (relisted) return;
-        // From the first list on every step of every object is there: its history ends with what was told.
-        for (const [key, steps] of told.history) expect(truth.history.get(key)?.slice(-steps.length)).toEqual(steps);
+        // From the first list on every step of every object is there: its history ends with what was reported.
+        for (const [key, steps] of reported.history) expect(truth.history.get(key)?.slice(-steps.length)).toEqual(steps);
       }),
       { numRuns, seed, endOnFailure: true },
     );

@@ -74,7 +74,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
       ['is refused with 429', { type: 'answer', status: 429, retryAfterSeconds: 7 }, 'TooManyRequests', false],
       ['is refused with 503', { type: 'answer', status: 503, retryAfterSeconds: 7 }, 'ServiceUnavailable', false],
     ];
-    test.each(faults)('a write that %s is sent once, and its fate is told', async (__, fault, code, carriedOut) => {
+    test.each(faults)('a write that %s is sent once, and its fate is reported', async (__, fault, code, carriedOut) => {
       const through = createClient(opened(create(proxy.connection, { idleTimeoutMs: 500 })), { fieldManager: 'test' });
       const stored = await client.create(ConfigMaps, configMap(namespace, 'old'));
       const key = { namespace, name: 'old' };

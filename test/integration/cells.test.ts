@@ -110,8 +110,8 @@ it('a cell whose kinds are newer is Blocked and written nothing into, and one th
   );
   const condition = await reachable('prod', 'KindsNewer');
   expect(condition.message).toMatch(/^defenderpolicies of kubenode\.io are kept in v1beta1; .*nothing is written; next: upgrade this hub$/);
-  const told = async (): Promise<boolean> => (await place())?.message?.includes('are kept in v1beta1') === true;
-  await waitFor(told, { deadlineMs: LATE, what: 'the rollout to say so' });
+  const isReported = async (): Promise<boolean> => (await place())?.message?.includes('are kept in v1beta1') === true;
+  await waitFor(isReported, { deadlineMs: LATE, what: 'the rollout to say so' });
   expect(await hub.sets('prod')).toEqual({ runtime: '1.0.0', kubelet: '1.0.0' });
 
   await prod.delete(CustomResourceDefinitions, key);

@@ -156,7 +156,7 @@ describe('a commit', () => {
   });
 });
 
-describe('bad input changes nothing, says what and where, and recovers when it is mended', () => {
+describe('bad input changes nothing, says what and where, and recovers when it is corrected', () => {
   const cases: [string, () => Record<string, string>, string, RegExp][] = [
     [
       'a fleet that does not compile',

@@ -12,7 +12,7 @@ const event = (who: string, verb: string, resource: string, code: number, more: 
 const sync = 'system:serviceaccount:kubenode-system:kubenode-sync';
 const cell = { username: 'system:serviceaccount:kubenode-system:kubenode-cell' };
 
-it('tells who was refused what, by whoever he acted as', () => {
+it('names who was refused what, also by the identity that he acted as', () => {
   const machine = 'system:serviceaccount:kubenode-system:kubenode-machine';
   const verdict = judge([
     event(sync, 'patch', 'machinesets', 200),
@@ -37,7 +37,7 @@ it('tells who was refused what, by whoever he acted as', () => {
   });
 });
 
-it('tells what the administrator wrote himself, but for Fleets', () => {
+it('names what the administrator wrote himself, but for Fleets', () => {
   const admin = 'kubernetes-admin';
   const { byAdministrator } = judge([
     event(admin, 'patch', 'fleets', 200),

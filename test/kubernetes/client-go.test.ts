@@ -159,7 +159,7 @@ describe.skipIf(program === '')('a Go program with client-go', () => {
       expect(one(lines('discovery'), 'version')).toMatchObject({ major: '1' });
     });
 
-    it('maps kinds, resources and short names, and tells a kind that is not there', () => {
+    it('maps kinds, resources and short names, and reports a kind that is not there', () => {
       expect(of(lines('mapper'), 'mapping')).toEqual([
         { what: 'mapping', kind: 'Machine', resource: 'kubenode.io/v1alpha1, Resource=machines', scope: 'namespace' },
         { what: 'mapping', kind: 'DisruptionLedger', resource: 'kubenode.io/v1alpha1, Resource=disruptionledgers', scope: 'root' },
@@ -199,28 +199,28 @@ describe.skipIf(program === '')('a Go program with client-go', () => {
     });
 
     it('shares an object with another owner by server-side apply', async () => {
-      const told = lines('apply');
-      expect(one(told, 'silent')).toMatchObject({ same: true });
-      expect(one(told, 'conflict')).toMatchObject({
+      const printed = lines('apply');
+      expect(one(printed, 'silent')).toMatchObject({ same: true });
+      expect(one(printed, 'conflict')).toMatchObject({
         error: 'Conflict',
         causes: [{ type: 'FieldManagerConflict', field: '.spec.failureDomain' }],
       });
-      expect(one(told, 'forced')).toMatchObject({ spec: { failureDomain: 'b', labels: { one: '1', two: '2' } }, generation: 2 });
-      expect(one(told, 'forced')?.['managers']).toEqual(['one Apply ', 'two Apply ']);
-      const last = one(told, 'given up');
+      expect(one(printed, 'forced')).toMatchObject({ spec: { failureDomain: 'b', labels: { one: '1', two: '2' } }, generation: 2 });
+      expect(one(printed, 'forced')?.['managers']).toEqual(['one Apply ', 'two Apply ']);
+      const last = one(printed, 'given up');
       expect(last?.['spec']).toMatchObject({ failureDomain: 'b', labels: { one: '1', two: '2' } });
       expect((await at(name).client.get(Machines, { namespace: 'go-apply', name: 'applied' })).spec).toEqual(last?.['spec']);
     });
 
     it('writes the status beside the spec, and loses with a version that is over', async () => {
-      const told = lines('status');
-      expect(one(told, 'created')).toMatchObject({ status: null });
-      expect(one(told, 'told')).toMatchObject({ spec: { failureDomain: 'a' }, status: { phase: 'Running' }, generation: 1 });
-      expect(one(told, 'stale')).toMatchObject({ error: 'Conflict' });
-      expect(one(told, 'applied')).toMatchObject({ status: { phase: 'Running', providerID: 'go://told' } });
-      expect(one(told, 'absent')).toMatchObject({ error: 'NotFound' });
-      const { status } = await at(name).client.get(Machines, { namespace: 'go-status', name: 'told' });
-      expect(status).toEqual(one(told, 'applied')?.['status']);
+      const printed = lines('status');
+      expect(one(printed, 'created')).toMatchObject({ status: null });
+      expect(one(printed, 'reported')).toMatchObject({ spec: { failureDomain: 'a' }, status: { phase: 'Running' }, generation: 1 });
+      expect(one(printed, 'stale')).toMatchObject({ error: 'Conflict' });
+      expect(one(printed, 'applied')).toMatchObject({ status: { phase: 'Running', providerID: 'go://reported' } });
+      expect(one(printed, 'absent')).toMatchObject({ error: 'NotFound' });
+      const { status } = await at(name).client.get(Machines, { namespace: 'go-status', name: 'reported' });
+      expect(status).toEqual(one(printed, 'applied')?.['status']);
     });
 
     it('watches from what it read, from nothing, and on from a bookmark', () => {

@@ -122,13 +122,13 @@ describe('on a real API server', () => {
   });
 
   it('Events are taken, and counted', async () => {
-    const about = await client.create(Nodes, node('real-told'));
+    const about = await client.create(Nodes, node('real-event'));
     const recorder = createRecorder({ ...ports(), component: 'kubenode-test', instance: 'me' });
     for (let i = 0; i < 3; i++) {
       recorder.event(about, { type: 'Warning', reason: 'ProbeFailed', message: 'kubelet did not answer' });
       await recorder.flush();
     }
-    const events = await client.list(Events, { namespace: 'default', fieldSelector: 'involvedObject.name=real-told' });
+    const events = await client.list(Events, { namespace: 'default', fieldSelector: 'involvedObject.name=real-event' });
     expect(events.items).toMatchObject([{ count: 3, reason: 'ProbeFailed', involvedObject: { uid: about.metadata.uid } }]);
   });
 

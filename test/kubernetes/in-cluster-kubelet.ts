@@ -1,6 +1,6 @@
 /**
  * What schedulers and kubelets do with the pods of one namespace, as far as processes go: binds them to nodes, mounts what they mount, starts them,
- * asks their probes, tells the API server, and ends them when they are to end.
+ * asks their probes, reports to the API server, and ends them when they are to end.
  */
 import { chmodSync, chownSync, existsSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -179,7 +179,7 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     };
     pods.set(name, running);
     void watchEnd(name, process);
-    await tell(running, false);
+    await reportPod(running, false);
   }
 
   async function watchEnd(name: string, process: PodProcess): Promise<void> {
@@ -217,7 +217,7 @@ export function startKubelet(options: KubeletOptions): Kubelet {
   }
 
   /** Its status, as its node says it. */
-  async function tell({ object }: RunningPod, ready: boolean): Promise<void> {
+  async function reportPod({ object }: RunningPod, ready: boolean): Promise<void> {
     const { name } = object.metadata;
     const [container] = object.spec.containers;
     const now = new Date().toISOString();
@@ -275,7 +275,7 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     const { name } = running.object.metadata;
     const ready = await running.ready();
     if (isReady.get(name) === ready || working.has(`end ${name}`)) return;
-    await tell(running, ready);
+    await reportPod(running, ready);
     isReady.set(name, ready);
   }
 

@@ -39,8 +39,8 @@ export function startProgram(name: string, path: string, args: readonly string[]
       resolve();
     });
   });
-  const pid = text(child.stdio[4] as Readable).then((told) => {
-    const number = Number(told);
+  const pid = text(child.stdio[4] as Readable).then((printed) => {
+    const number = Number(printed);
     // To 0 a signal would reach this process and all that it started.
     if (!Number.isInteger(number) || number < 2) throw new Error(`${name} was not started`);
     return number;

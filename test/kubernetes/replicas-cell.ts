@@ -135,7 +135,7 @@ export interface Agents {
   close(): Promise<void>;
 }
 
-/** Agents of all machines, each at its Machine's events; one that carried out a repair has its node's condition told as healed. */
+/** Agents of all machines, each at its Machine's events; one that carried out a repair reports its node's condition as healed. */
 export async function playAgents(client: Client): Promise<Agents> {
   const ended = new AbortController();
   const models = new Map<string, ModelAgent>();
@@ -167,7 +167,7 @@ export async function playAgents(client: Client): Promise<Agents> {
     return made;
   }
 
-  /** What it saw may be older than what it wrote: a step that is repeated tells the same. */
+  /** What it saw may be older than what it wrote: a step that is repeated reports the same. */
   async function step(machine: Stored<Machine>): Promise<void> {
     const { name } = machine.metadata;
     const next = structuredClone(machine);

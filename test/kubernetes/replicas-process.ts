@@ -25,7 +25,7 @@ export interface Replica {
   /** Undefined while it lives. */
   readonly ended: { code: number | null; signal: NodeJS.Signals | null; at: number } | undefined;
   signal(name: 'SIGSTOP' | 'SIGCONT' | 'SIGKILL' | 'SIGTERM'): void;
-  /** Writes that took effect since then, but for the Lease by which it stands and what it tells of itself. */
+  /** Writes that took effect since then, but for the Lease by which it stands and what it reports about itself. */
   effects(since: number): Write[];
   close(): Promise<void>;
 }
@@ -35,7 +35,7 @@ const LEADS = 'leads';
 const OVER = 'no longer leads';
 
 /**
- * What a controller tells of a Machine by an apply to its status orders nothing and frees nothing: a late one is corrected by the leader, which
+ * What a controller reports of a Machine by an apply to its status orders nothing and frees nothing: a late one is corrected by the leader, which
  * sees it. Its own repairs it notes there by a JSON patch, conditioned on what it read.
  */
 const isTold = ({ method, path, body }: Write): boolean =>
@@ -55,7 +55,7 @@ export async function startReplica(name: string, connection: Connection, dir: st
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
     env: { ...process.env, KUBENODE_PARENT: 'ipc' },
   });
-  // One that is stopped does not see that its parent is gone: whoever holds the other end of this pipe tells.
+  // One that is stopped does not see that its parent is gone: the process at the other end of this pipe reports it.
   const guard = spawn('/bin/sh', ['-c', 'cat >/dev/null; kill -KILL "$1"', 'sh', `${child.pid}`], { stdio: ['pipe', 'ignore', 'ignore'] });
   const lines: Line[] = [];
   let ended: Replica['ended'];

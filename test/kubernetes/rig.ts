@@ -104,7 +104,7 @@ export function openRig(programs: Programs) {
       rmSync(folder, { recursive: true, force: true });
     },
 
-    /** With what an API server needs to be told of it. */
+    /** With what an API server needs to know of it. */
     async etcd(within: string, made: Files): Promise<{ program: Program; args: string[] }> {
       mkdirSync(join(within, 'etcd'), { mode: 0o700 });
       const [clientPort, peerPort] = [await freePort(), await freePort()];

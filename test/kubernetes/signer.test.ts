@@ -145,7 +145,7 @@ test('one that is silent: the agent is a ServiceAccount instead, may what an age
   expect(events).toMatchObject([{ reason: 'Admitted' }, { type: 'Warning', reason: 'SignerRefused' }]);
 });
 
-test('one that refuses is told by its reason, at once', async () => {
+test('one that refuses ends the request with its reason, at once', async () => {
   const { agent, lead, request, condition } = await world('refused');
   lead(60_000);
   const { metadata } = await request();

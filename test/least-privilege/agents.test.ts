@@ -287,7 +287,7 @@ each('an agent %s', (_, who) => {
     await rig.admin.request({ method: 'DELETE', path: `${LEASES}/agent-m2` });
   });
 
-  test('tells Events about its own Machine only', async () => {
+  test('writes Events about its own Machine only', async () => {
     const path = '/api/v1/namespaces/web/events';
     const event = (about: object) => ({
       apiVersion: 'v1',

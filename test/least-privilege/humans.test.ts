@@ -1,4 +1,4 @@
-/** What people do every day, with the rights that they are given, and what they are told where they may not. */
+/** What people do every day, with the rights that they are given, and the message that they get where they may not. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { BREAK_GLASS } from '../../deploy/identities.ts';
 import { API_VERSION } from '../../src/api/kind.ts';
@@ -92,16 +92,17 @@ describe('G5: an operator', () => {
     expect(done.map(({ outcome, message }) => `${outcome} ${message}`)).toEqual(done.map(() => 'ok '));
   });
 
-  test('is told who writes what he may not, and what he may', async () => {
+  test('gets a message with who writes what he may not, and what he may', async () => {
     await make({ provider: { name: 'local' }, labels: { a: 'b' } }, { ownerReferences: [owner] });
-    const told = async (merge: object): Promise<string> => (await tries(olga, merge)).message.split('denied request: ')[1] ?? 'not told';
-    expect(await told({ spec: { labels: { a: 'c' } } })).toMatch(
+    const messageOf = async (merge: object): Promise<string> =>
+      (await tries(olga, merge)).message.split('denied request: ')[1] ?? 'no message';
+    expect(await messageOf({ spec: { labels: { a: 'c' } } })).toMatch(
       /^spec.labels is written by the MachineSet controller, from the template of its set; olga may change only (hold, paused|paused, hold)$/,
     );
-    expect(await told({ spec: { components: [ENTRY] } })).toContain(
+    expect(await messageOf({ spec: { components: [ENTRY] } })).toContain(
       'spec.components is written by the MachineComponentSet controller; olga may change only',
     );
-    expect(await told({ metadata: { labels: { a: 'b' } } })).toBe(
+    expect(await messageOf({ metadata: { labels: { a: 'b' } } })).toBe(
       'metadata.labels of machines are written by the MachineSet controller, from the template of its set',
     );
     const set = await attempt(olga.patch(MachineComponentSets, { name: 'kubelet' }, { merge: { spec: { version: '9.9.9' } } }));

@@ -149,7 +149,7 @@ export interface Result {
   message: string;
 }
 
-/** Tries, and tells who said no. Anything else that goes wrong is thrown. */
+/** Tries, and returns who refused. Anything else that goes wrong is thrown. */
 export async function attempt(work: Promise<unknown>): Promise<Result> {
   try {
     await work;

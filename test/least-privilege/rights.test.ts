@@ -33,7 +33,7 @@ beforeAll(async () => {
   await attempt(write(rig.admin, 'DELETE', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kubenode-agent-pool-web'));
 }, 120_000);
 afterAll(async () => {
-  // Not left to the garbage collector: other files have a machine of this name, and tell what it may not do.
+  // Not left to the garbage collector: other files have a machine of this name, and read what it may not do.
   for (const { role, roleBinding } of [machineAccess(machine, { standIn: true }), standInAccess(machine)])
     for (const object of [roleBinding, role]) await attempt(write(rig.admin, 'DELETE', pathOfObject(object)));
   await attempt(rig.as(WHO.operator).delete(Machines, { namespace: 'web', name: 'm1' }));

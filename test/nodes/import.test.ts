@@ -138,7 +138,7 @@ describe('a plain machine', () => {
     expect(await machine.ok(['systemctl', 'show', '-p', 'InvocationID', '--value', 'kubenode-agent'])).toBe(before);
   });
 
-  it('says what it is, and that all is as it was installed, also without a network; and tells what is not', async () => {
+  it('says what it is, and that all is as it was installed, also without a network; and names what is not', async () => {
     await machine.ok(['ip', 'link', 'set', 'host0', 'down']);
     const said = await machine.ok(['kubenode-agent', 'status']);
     expect(said).toContain(`${POOL}/${machine.name} (`);

@@ -1,5 +1,5 @@
 /**
- * What a run of nodes has made on this machine, told by its id alone: its folder in the temporary folder, network links and cgroups named by it,
+ * What a run of nodes has made on this machine, known by its id alone: its folder in the temporary folder, network links and cgroups named by it,
  * mounts below its folder. So what a run that was killed has left is found and removed by the next one, and nothing else is.
  */
 import { randomBytes } from 'node:crypto';

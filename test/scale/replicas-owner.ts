@@ -99,11 +99,11 @@ export function scaledSet(client: Client, namespace: string): ScaledSet {
       );
     },
     async stays(count, words) {
-      const told = async (): Promise<boolean> => {
+      const isReported = async (): Promise<boolean> => {
         const text = await set.condition('ScaleDownBlocked');
         return text.startsWith('True/NotByCommit ') && text.includes(words);
       };
-      await waitFor(told, { ...LATE, what: `ScaleDownBlocked, NotByCommit: ${words}` });
+      await waitFor(isReported, { ...LATE, what: `ScaleDownBlocked, NotByCommit: ${words}` });
       const alive = await set.alive();
       expect(alive).toHaveLength(count);
       expect(alive.filter(({ spec }) => spec.retire !== undefined)).toEqual([]);

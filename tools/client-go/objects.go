@@ -112,7 +112,7 @@ func apply(w world) error {
 
 // writeStatus writes through the subresource: what is beside the status has no effect, and a version that is over is refused.
 func writeStatus(w world) error {
-	made, err := w.machines().Create(w.ctx, machine(w.namespace, "told", fields{
+	made, err := w.machines().Create(w.ctx, machine(w.namespace, "reported", fields{
 		"spec":   map[string]any{"failureDomain": "a"},
 		"status": map[string]any{"phase": "Running"},
 	}), metav1.CreateOptions{FieldManager: "one"})
@@ -123,25 +123,25 @@ func writeStatus(w world) error {
 	next := made.DeepCopy()
 	next.Object["status"] = map[string]any{"phase": "Running"}
 	next.Object["spec"] = map[string]any{"failureDomain": "b"}
-	told, err := w.machines().UpdateStatus(w.ctx, next, metav1.UpdateOptions{FieldManager: "one"})
+	reported, err := w.machines().UpdateStatus(w.ctx, next, metav1.UpdateOptions{FieldManager: "one"})
 	if err != nil {
 		return err
 	}
-	say("told", fields{"spec": told.Object["spec"], "status": told.Object["status"], "generation": told.GetGeneration(), "managers": managers(told)})
+	say("reported", fields{"spec": reported.Object["spec"], "status": reported.Object["status"], "generation": reported.GetGeneration(), "managers": managers(reported)})
 	_, err = w.machines().UpdateStatus(w.ctx, next, metav1.UpdateOptions{FieldManager: "one"})
 	refused("stale", err)
-	byApply := machine(w.namespace, "told", fields{"status": map[string]any{"providerID": "go://told"}})
-	told, err = w.machines().ApplyStatus(w.ctx, "told", byApply, metav1.ApplyOptions{FieldManager: "two"})
+	byApply := machine(w.namespace, "reported", fields{"status": map[string]any{"providerID": "go://reported"}})
+	reported, err = w.machines().ApplyStatus(w.ctx, "reported", byApply, metav1.ApplyOptions{FieldManager: "two"})
 	if err != nil {
 		return err
 	}
-	say("applied", fields{"status": told.Object["status"], "managers": managers(told)})
-	read, err := w.machines().Get(w.ctx, "told", metav1.GetOptions{}, "status")
+	say("applied", fields{"status": reported.Object["status"], "managers": managers(reported)})
+	read, err := w.machines().Get(w.ctx, "reported", metav1.GetOptions{}, "status")
 	if err != nil {
 		return err
 	}
-	say("read", fields{"status": read.Object["status"], "same": read.GetResourceVersion() == told.GetResourceVersion()})
-	_, err = w.machines().Get(w.ctx, "untold", metav1.GetOptions{})
+	say("read", fields{"status": read.Object["status"], "same": read.GetResourceVersion() == reported.GetResourceVersion()})
+	_, err = w.machines().Get(w.ctx, "absent", metav1.GetOptions{})
 	refused("absent", err)
 	return nil
 }

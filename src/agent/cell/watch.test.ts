@@ -256,7 +256,7 @@ test('a watch that ended well makes an end of the failures before it', async () 
 
 test('who reads the Machine, or begins a watch without a version, refetches the first state only', async () => {
   put(false);
-  const told: boolean[] = [];
+  const repeats: boolean[] = [];
   running = watchMachine({
     client: createClient(api.transport),
     machine: key,
@@ -264,19 +264,19 @@ test('who reads the Machine, or begins a watch without a version, refetches the 
     random: () => random(),
     log: recordingLog(),
     signal: ended.signal,
-    onMachine: (_machine, again) => told.push(again),
+    onMachine: (_machine, again) => repeats.push(again),
   });
   await settle();
   put(true);
   await settle();
-  expect(told).toEqual([true, false]);
+  expect(repeats).toEqual([true, false]);
   api.watches.end();
   put(false);
   api.compact();
   await clock.advance(5_000);
   put(true);
   await settle();
-  expect(told).toEqual([true, false, true, false]);
+  expect(repeats).toEqual([true, false, true, false]);
 });
 
 test('a watch lives as long as bookmarks come, and its end is no failure', async () => {

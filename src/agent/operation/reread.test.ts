@@ -4,7 +4,7 @@ import { announced, app, give, node, outcome, put, rest, unit, waiting, want } f
 import { wantedOf } from '../cell/wanted.ts';
 import { entry, order, putOld, release, repair, START_MS, type World } from '../testing/world.ts';
 
-/* What the agent takes for true of what it is told, and what it tells. */
+/* Which input the agent trusts, and what it reports. */
 
 const said = (world: World, reason: string): string[] => world.events.filter((each) => each.startsWith(`${reason}: `));
 const ended = (world: World, id = 'op') => world.status.operation?.id === id && world.status.operation.state === 'Done';

@@ -97,10 +97,10 @@ test('who has the ID of a unit that is gone is nobody’s unit, and is left alon
 
 test('a unit that ends by itself is reported at once, with how it ended', async () => {
   const units = await supervise();
-  let told = 0;
-  units.onExit(() => told++);
+  let exits = 0;
+  units.onExit(() => exits++);
   await units.start(shell('exit 3'));
-  await waitFor(() => told === 1);
+  await waitFor(() => exits === 1);
   expect(await units.list()).toMatchObject([{ running: false, exit: 'exit code 3' }]);
 });
 

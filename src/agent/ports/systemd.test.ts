@@ -186,7 +186,7 @@ test.each([
   ['oom-kill', { ExecMainCode: '0', Result: 'oom-kill' }],
   [undefined, { ExecMainCode: '0', Result: 'success' }],
   [undefined, { ExecMainCode: '0', Result: '' }],
-])('a unit that ended is told as %s', async (exit, properties) => {
+])('a unit that ended is reported as %s', async (exit, properties) => {
   const units = open();
   await units.start(shellUnit('x'));
   is({ ...properties, ActiveState: 'failed', MainPID: '0' });

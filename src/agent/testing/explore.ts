@@ -38,7 +38,7 @@ export interface ExploreOptions {
   first?: boolean;
   /** What is not left to chance; see `DiskHooks`. */
   eager?: (path: string) => boolean;
-  /** Told of every sync in the undisturbed life. */
+  /** Called at every sync in the undisturbed life. */
   onSync?: (site: string) => void;
   before?: DiskHooks['before'];
   /** Only the disks are looked at; nothing goes on from them. */

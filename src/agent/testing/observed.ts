@@ -110,7 +110,7 @@ export function node(rest: Partial<Observed> = {}): Observed {
   };
 }
 
-/** 1.1.0 is wanted and ready; what it disrupts is told. */
+/** 1.1.0 is wanted and ready; what it disrupts is reported. */
 export function upgrade(minor: Disruption, rest: Partial<Observed> = {}): Observed {
   return node({
     wanted: machine({ components: [{ ...entry('app', '1.1.0', 2), values: {} }] }),

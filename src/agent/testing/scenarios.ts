@@ -64,7 +64,7 @@ const UNPACKED = {
 const state = (world: World): string | undefined => world.component('app')?.state;
 const outcome = (world: World): string | undefined => (world.status.operation?.id === 'op-1' ? world.status.operation.outcome : undefined);
 
-/** It was given up, what ran before runs, and all who asked were told. */
+/** It was given up, what ran before runs, and the order is answered. */
 const wentBack = (world: World): boolean => {
   const app = world.component('app');
   return (

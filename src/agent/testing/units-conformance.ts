@@ -87,16 +87,16 @@ export function unitsConformance(name: string, harness: UnitsHarness): void {
     expect(await first(two)).toMatchObject({ running: false, hash: 'h1', generation: 'g1' });
   });
 
-  test(`${name}: a unit that ends by itself is told of soon, with how it ended; it is not started again`, async () => {
+  test(`${name}: a unit that ends by itself is reported soon, with how it ended; it is not started again`, async () => {
     const units = await harness.open();
-    let told = 0;
-    units.onExit(() => told++);
+    let exits = 0;
+    units.onExit(() => exits++);
     await units.start(shellUnit(`while [ ! -e ${to('end')} ]; do sleep 0.02; done; exit 3`));
     const before = await first(units);
     expect(before).toMatchObject({ running: true });
     const { writeFileSync } = await import('node:fs');
     writeFileSync(to('end'), '');
-    await waitFor(() => told > 0);
+    await waitFor(() => exits > 0);
     expect(await first(units)).toEqual({ ...before, running: false, exit: 'exit code 3' });
   });
 

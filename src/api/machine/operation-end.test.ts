@@ -36,7 +36,7 @@ describe('an operation', () => {
     expect(endOf(machine({}, { operation: done(undefined) }))?.outcome).toBe('PermanentFailure');
   });
 
-  it('that was taken back is not ended by a report, which still tells what was done', () => {
+  it('that was taken back is not ended by a report, which still names what was done', () => {
     const cancelled = machine({ kind: 'Cancelled' }, { operation: done('PermanentFailure') });
     expect([operationState(cancelled).state, endOf(cancelled), isUnderWay(cancelled, 'r1')]).toEqual(['Cancelled', undefined, false]);
     expect(reportedEnd(cancelled, 'r1')?.outcome).toBe('PermanentFailure');

@@ -212,7 +212,7 @@ describe('what is installed', () => {
       ]);
   });
 
-  test('its processes hold to the strictest standard of pods, and what they are told is what the command takes', () => {
+  test('its processes hold to the strictest standard of pods, and their arguments are what the command takes', () => {
     for (const [objects, args] of [
       [
         cell({

@@ -92,10 +92,10 @@ async function begin(): Promise<void> {
   progress.start();
   lines.length = 0;
 }
-const told = async (line: string): Promise<void> =>
-  void (await waitFor(() => lines.includes(line), { what: `${line}; told: ${lines.join('\n')}` }));
+const reported = async (line: string): Promise<void> =>
+  void (await waitFor(() => lines.includes(line), { what: `${line}; reported: ${lines.join('\n')}` }));
 
-it('tells of what is only applied and accepted in one line a cluster, and of what changes machines step by step', async () => {
+it('reports what is only applied and accepted in one line a cluster, and of what changes machines step by step', async () => {
   await begin();
   const order: Phase[] = ['Pending', 'Waiting', 'Verified'];
   const places = STAGES.flatMap((cluster) => FIRST.map((unit) => `${cluster} ${unit}`));
@@ -110,7 +110,7 @@ it('tells of what is only applied and accepted in one line a cluster, and of wha
     Rollouts,
     rollout(FIRST, () => 'Verified'),
   );
-  await told('done: main-1: all 12 units are done on every cluster');
+  await reported('done: main-1: all 12 units are done on every cluster');
   const component = 'main-1 MachineComponentSet/local-kubelet';
   const machines = 'main-1 MachineSet/web/web';
   expect(lines).toEqual([
@@ -130,7 +130,7 @@ it('tells of what is only applied and accepted in one line a cluster, and of wha
   ]);
 });
 
-it('tells of a commit that changes a rule or two step by step', async () => {
+it('reports a commit that changes a rule or two step by step', async () => {
   await begin();
   hub.put(
     Rollouts,
@@ -140,14 +140,14 @@ it('tells of a commit that changes a rule or two step by step', async () => {
     Rollouts,
     rollout(['NodeRemedier/not-ready'], () => 'Verified'),
   );
-  await told('done: main-1 NodeRemedier/not-ready: done on every cluster');
+  await reported('done: main-1 NodeRemedier/not-ready: done on every cluster');
   expect(lines.slice(0, 2)).toEqual([
     'doing: main-1 NodeRemedier/not-ready on test: applied',
     'done: main-1 NodeRemedier/not-ready on test: verified',
   ]);
 });
 
-it('tells of each unit that is in trouble, however many there are', async () => {
+it('reports each unit that is in trouble, however many there are', async () => {
   await begin();
   const blocked = rollout(FIRST, (unit) => (unit === 'NodeRemedier/rule-3' ? 'Blocked' : 'Waiting'));
   hub.put(Rollouts, blocked);
@@ -155,7 +155,7 @@ it('tells of each unit that is in trouble, however many there are', async () => 
     unit.unit === 'NodeRemedier/rule-3' ? { ...unit, phase: 'Halted' as const, message: 'test: refused' } : unit,
   );
   hub.put(Rollouts, { ...blocked, status: { ...blocked.status, ...(units === undefined ? {} : { units }) } });
-  await told('failed: main-1 NodeRemedier/rule-3 halted: test: refused');
+  await reported('failed: main-1 NodeRemedier/rule-3 halted: test: refused');
   expect(lines).toContain('waiting: main-1 NodeRemedier/rule-3 on test: no route');
 });
 
@@ -170,11 +170,11 @@ it('says nothing of what was over before it started, nor of the first moments of
     Rollouts,
     rollout(['Namespace/web'], () => 'Verified', 'main-2'),
   );
-  await told('done: main-2 Namespace/web: done on every cluster');
+  await reported('done: main-2 Namespace/web: done on every cluster');
   for (const phase of ['Pending', 'Provisioning', 'Installing', 'Running'] as const) {
     cell.put(Machines, { ...machine(phase), metadata: { namespace: 'web', name: 'b' } });
   }
-  await told('done: test: machine b is Running');
+  await reported('done: test: machine b is Running');
   expect(lines.filter((line) => !line.includes('main-2'))).toEqual([
     'doing: test: machine b is Installing',
     'done: test: machine b is Running',
@@ -214,7 +214,7 @@ it('prints each step of a repair once, a refusal with the limit, and what a rule
   cell.put(RemedyOperationJobs, job('a', { phase: 'Failed', explanation: 'the node did not come back' }));
   cell.put(RemedyOperationJobs, job('b', { phase: 'NeedsHuman', explanation: 'the ladder is over' }));
   cell.put(RemedyOperationJobs, job('c', { phase: 'Shadow' }));
-  await told(
+  await reported(
     'warning: test: rule readonly-filesystem on node node-a: it would begin with Reboot now, and does nothing: its mode is Shadow',
   );
   const repair = 'test: rule readonly-filesystem on node node-a: Reboot';

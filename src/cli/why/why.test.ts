@@ -103,7 +103,7 @@ const renewed = (seconds: number) => ({
   spec: { renewTime: before(seconds).replace('Z', '.000000Z'), leaseDurationSeconds: 40 },
 });
 
-async function told(input: Partial<MachineInput>): Promise<string> {
+async function machineText(input: Partial<MachineInput>): Promise<string> {
   return `${machineLines(await whyMachine(inputOf(input))).join('\n')}\n`;
 }
 
@@ -159,8 +159,8 @@ describe('why a machine', () => {
       attempt: 1,
     };
     const text = 'component hello 1.0.0 still runs and no set owns it';
-    expect(await told({ machine: machine({}, { components: [entry] }) })).toContain(text);
-    expect(await told({ machine: machine({}, { components: [entry] }), componentSets: [componentSet('gone')] })).not.toContain(text);
+    expect(await machineText({ machine: machine({}, { components: [entry] }) })).toContain(text);
+    expect(await machineText({ machine: machine({}, { components: [entry] }), componentSets: [componentSet('gone')] })).not.toContain(text);
   });
 
   it('is not repaired though a rule matches: its budget is full, who holds it, and what would change that', async () => {
@@ -173,7 +173,7 @@ describe('why a machine', () => {
       wouldPassWhen: 'a reservation of pool/web is released',
     };
     await golden(
-      await told({
+      await machineText({
         machine: machine({ verdict, observations: [observed('hung', 60)] }),
         rules: [
           rule('hung'),
@@ -205,7 +205,7 @@ describe('why a machine', () => {
       spec: { reason: 'no changes this week' },
     };
     await golden(
-      await told({
+      await machineText({
         machine: machine({}, { hold: true, paused: true }),
         node: node({ Ready: 'True', KernelDeadlock: 'True' }, 900),
         freezes: [freeze],
@@ -217,7 +217,7 @@ describe('why a machine', () => {
   it('is under repair: its order, its reservation and its job', async () => {
     const operation = { id: 'reservation-9', epoch: 3, kind: 'Repair' as const, action: 'Reboot', notAfter: before(-700) };
     await golden(
-      await told({
+      await machineText({
         machine: machine({ operation: { id: 'reservation-9', state: 'Running' } }, { operation }),
         jobs: [job({ phase: 'Running', operationID: 'reservation-9', orderedAt: before(20), explanation: 'the agent reboots the node' })],
         reservations: [{ ...reservation('reservation-9', 'web-1'), requesterUID: 'uid-hung-x7k2p' }],
@@ -271,7 +271,7 @@ describe('why a machine', () => {
     const conditions = [is('Ready', 'False', 'its Node is not ready'), is('Admitted', 'False', ''), is('Drained', 'False', 'not ours')];
     const agent = { version: '1.0.0', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' };
     await golden(
-      await told({
+      await machineText({
         machine: machine({ components, conditions, agent }, { components: wanted }),
         rules: [],
         componentSets: [componentSet('uid-set')],
@@ -288,7 +288,7 @@ describe('why a machine', () => {
   it('is drained: which PodDisruptionBudgets keep which pods, and what they allow', async () => {
     const never = { ...budget, currentHealthy: 2, desiredHealthy: 2, expectedPods: 2, never: true, waiting: 7, pods: ['a', 'b'] };
     const drain = { podsLeft: 9, budgets: [never, { ...budget, name: 'web' }] };
-    await golden(await told({ machine: machine({ drain }), rules: [] }), 'machine-drain');
+    await golden(await machineText({ machine: machine({ drain }), rules: [] }), 'machine-drain');
     const { defender } = await whyMachine(inputOf({ machine: machine({ drain: { podsLeft: 1 } }), rules: [] }));
     expect(defender).toEqual(['its drain waits for 1 pod']);
   });
@@ -305,7 +305,10 @@ describe('why a machine', () => {
   it('has nothing to be said of: no Node and no rules', async () => {
     const bare = machine();
     delete bare.status;
-    await golden(await told({ machine: bare, node: undefined, rules: [], kubeletLease: undefined, agentLease: undefined }), 'machine-bare');
+    await golden(
+      await machineText({ machine: bare, node: undefined, rules: [], kubeletLease: undefined, agentLease: undefined }),
+      'machine-bare',
+    );
   });
 
   /** The controller's note that a rule matches since so many seconds. */

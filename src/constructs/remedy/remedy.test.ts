@@ -199,7 +199,7 @@ describe('what cannot be', () => {
     expect(make).toThrow(message);
   });
 
-  it('is told with the line of fleet code in its stack', () => {
+  it('is thrown with the line of fleet code in its stack', () => {
     // @ts-expect-error no such fact
     expect(() => fact('nothing')).toThrow(
       expect.objectContaining({ code: 'FactUnknown', stack: expect.stringContaining('remedy.test.ts') as string }),

@@ -155,12 +155,12 @@ describe.skipIf(!hasGit)('a checkout (skipped without git)', () => {
     await checkouts.close('none');
   });
 
-  it('tells when a repository on this machine changes, as long as it is open and somebody listens', async () => {
+  it('notifies when a repository on this machine changes, as long as it is open and has a listener', async () => {
     repository.commit('First', { 'fleet/main.ts': main('1') });
     await checkouts.open(fleetOf());
-    const told: string[] = [];
+    const notified: string[] = [];
     const others: string[] = [];
-    const cancel = checkouts.onChange((fleet) => told.push(fleet));
+    const cancel = checkouts.onChange((fleet) => notified.push(fleet));
     checkouts.onChange((fleet) => others.push(fleet));
     // What is there at the first look is no change.
     const commitUntil = (what: () => boolean): Promise<unknown> =>
@@ -168,11 +168,11 @@ describe.skipIf(!hasGit)('a checkout (skipped without git)', () => {
         repository.commit('Another');
         return what();
       });
-    await commitUntil(() => told.includes('main') && others.includes('main'));
+    await commitUntil(() => notified.includes('main') && others.includes('main'));
     cancel();
-    const [before, heard] = [told.length, others.length];
-    await commitUntil(() => others.length > heard);
-    expect(told).toHaveLength(before);
+    const [before, notifiedOthers] = [notified.length, others.length];
+    await commitUntil(() => others.length > notifiedOthers);
+    expect(notified).toHaveLength(before);
     await checkouts.close('main');
     const closed = others.length;
     await checkouts.open(fleetOf({}, 'late'));

@@ -254,8 +254,8 @@ it('E10: each refused commit is named, in the condition and in an Event of its o
   branch.head = 'bbbbbbbbbbbb2';
   await until(() => fleet().status?.head === branch.head, 60_000);
   expect(ready()?.message).toContain('bbbbbbbbbb is refused: fleet/main.ts:3:5');
-  const told = events.filter(({ reason }) => reason === 'RenderThrew').map(({ message }) => message.slice(0, 21));
-  expect(told).toEqual(['aaaaaaaaaa is refused', 'bbbbbbbbbb is refused']);
+  const messages = events.filter(({ reason }) => reason === 'RenderThrew').map(({ message }) => message.slice(0, 21));
+  expect(messages).toEqual(['aaaaaaaaaa is refused', 'bbbbbbbbbb is refused']);
   expect(fleet().status?.commit).toBeUndefined();
 });
 
@@ -490,7 +490,7 @@ const statusWrites = (): number =>
   server.requests.filter(({ method, path }) => method === 'PATCH' && path.endsWith('/fleets/main/status')).length;
 
 describe('a commit that is accepted', () => {
-  it('is in the status, with all that it is, and is told of once', async () => {
+  it('is in the status, with all that it is, and in one Event', async () => {
     const [a, b] = [configMap('a', '1'), configMap('b', '1')];
     startHub({ ...branchAt('abcdefabcdef12'), renders: () => renderedOf({ two: [a], one: [a, b] }) });
     await until(() => fleet().status?.commit !== undefined, 5000);
@@ -738,7 +738,7 @@ describe('E9: a commit that would let too many machines go', () => {
       .at(-1)
       ?.spec.units.map(({ unit }) => unit);
 
-  it('goes on but for its set, says so, is told of, and is not tried again', async () => {
+  it('goes on but for its set, with a message and an Event, and is not tried again', async () => {
     await reduced(false, held);
     expect(ready()).toMatchObject({ status: 'False', reason: 'HeldBack' });
     expect(ready()?.message).toMatch(/^c2 changes 1 unit, but .*MachineSet\/web\/a in one: 6 → 1.*\nnext: /);
@@ -922,16 +922,20 @@ describe('E9: a commit that would let too many machines go', () => {
 describe('what is said of a try that failed', () => {
   it('is said once for as long as it is the same, with what to do', async () => {
     const branch = branchAt('c1');
-    branch.fail.render = () => new RenderError([{ code: 'RenderThrew', message: 'it throws', next: 'mend it' }]);
+    branch.fail.render = () => new RenderError([{ code: 'RenderThrew', message: 'it throws', next: 'correct it' }]);
     startHub(branch);
     await until(() => ready() !== undefined, 5000);
-    expect(ready()?.message).toBe('c1 is refused: it throws\nnext: mend it');
+    expect(ready()?.message).toBe('c1 is refused: it throws\nnext: correct it');
     expect(fleet().status).toMatchObject({ head: 'c1', observedGeneration: 1 });
     server.put(Fleets, { ...fleet(), metadata: { ...fleet().metadata, generation: 2 } });
     await until(() => fleet().status?.observedGeneration === 2, 31_000);
     expect(events).toHaveLength(1);
     expect(log.lines.filter(({ level }) => level === 'warn')).toEqual([
-      { level: 'warn', fields: { fleet: 'main', head: 'c1', reason: 'RenderThrew' }, message: 'c1 is refused: it throws\nnext: mend it' },
+      {
+        level: 'warn',
+        fields: { fleet: 'main', head: 'c1', reason: 'RenderThrew' },
+        message: 'c1 is refused: it throws\nnext: correct it',
+      },
     ]);
   });
 

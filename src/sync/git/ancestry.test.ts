@@ -81,7 +81,7 @@ describe('how a head stands to the one accepted last', () => {
     expect(await relate('merge', 'c3', true, history, signal)).toMatchObject({ relation: 'descendant', commits: ['merge', 'side'] });
   });
 
-  it('is rewritten after an amend, told in a few reads however long the history is', async () => {
+  it('is rewritten after an amend, found in a few reads however long the history is', async () => {
     const { history, reads } = world({ ...line(500), amended: { parents: ['c498'] } });
     expect(await relate('amended', 'c499', true, history, signal)).toMatchObject({ relation: 'rewritten', commits: ['amended'] });
     expect(reads()).toBeLessThan(6);
@@ -141,7 +141,7 @@ describe('how a head stands to the one accepted last', () => {
     expect((await relate('c49', 'x', true, { ...history, maxCommits: 20 }, signal)).relation).toBe('tooLong');
   });
 
-  it('stops when it is told to', async () => {
+  it('stops when its signal aborts', async () => {
     const { history } = world(line(5));
     await expect(relate('c4', 'c1', true, history, AbortSignal.abort(new Error('enough')))).rejects.toThrow('enough');
   });

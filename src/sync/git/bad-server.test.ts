@@ -6,7 +6,7 @@ import { deflateSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { waitFor } from '../../kube/testing/wait-for.ts';
 import type { GitFs, HttpSpec } from './index.ts';
-import { failure, noise, readFleet, remoteWorld, signal, told } from './testing/remote.ts';
+import { failure, noise, readFleet, remoteWorld, signal, relationAndSubjects } from './testing/remote.ts';
 import { hasGit } from './testing/repository.ts';
 
 const world = remoteWorld();
@@ -43,7 +43,7 @@ describe.skipIf(!hasGit)('a server that misbehaves leaves what was accepted as i
     const stillGood = async () => {
       world.server.intercept = undefined;
       expect(await readFleet(opened.source, first)).toEqual(new Map([['fleet/a', 'one']]));
-      expect(await told(opened.source, first)).toEqual(['descendant', 'second']);
+      expect(await relationAndSubjects(opened.source, first)).toEqual(['descendant', 'second']);
     };
     return { ...opened, stillGood };
   };
@@ -219,7 +219,7 @@ describe.skipIf(!hasGit)('a server that misbehaves leaves what was accepted as i
     // Once it is gone from the branch, the branch works again.
     git('reset', '--quiet', '--hard', first);
     commit('second');
-    expect(await told(source, first)).toEqual(['descendant', 'second']);
+    expect(await relationAndSubjects(source, first)).toEqual(['descendant', 'second']);
   });
 
   it('while a new cache is due', async () => {
@@ -252,7 +252,7 @@ describe.skipIf(!hasGit)('a server that misbehaves leaves what was accepted as i
     await expect(source.fetch(first, signal)).rejects.toMatchObject({ code: 'GitDisk', message: expect.stringContaining('ENOSPC') });
     expect(await readFleet(source, first)).toEqual(new Map([['fleet/a', 'one']]));
     full = false;
-    expect(await told(source, first)).toEqual(['descendant', 'second']);
+    expect(await relationAndSubjects(source, first)).toEqual(['descendant', 'second']);
   });
 
   it('with an answer that is compressed a thousandfold', async () => {

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { GitFetch, GitFs } from './index.ts';
-import { failure, readFleet, remoteWorld, signal, told } from './testing/remote.ts';
+import { failure, readFleet, remoteWorld, signal, relationAndSubjects } from './testing/remote.ts';
 import { hasGit } from './testing/repository.ts';
 
 const world = remoteWorld();
@@ -72,7 +72,7 @@ describe.skipIf(!hasGit)('a process that is killed while it fetches (skipped wit
       const { disk, changes } = dying(killAt);
       const outcome = await failure(at(url, cacheDir, disk).fetch(last, signal));
       const accepted = last === undefined ? undefined : await readFleet(at(url, cacheDir), last);
-      const found = await told(at(url, cacheDir), last);
+      const found = await relationAndSubjects(at(url, cacheDir), last);
       const files = await readFleet(at(url, cacheDir), head);
       return { outcome, accepted, found, files, changes: changes() };
     }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { messageOf } from '../../api/errors.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
 import { defaultHttpLimits, httpClient } from './http.ts';
-import { readFleet, remoteWorld, signal, told } from './testing/remote.ts';
+import { readFleet, remoteWorld, signal, relationAndSubjects } from './testing/remote.ts';
 import { hasGit, serveGit } from './testing/repository.ts';
 
 const auth = { username: 'sync', password: 'hunter2-secret' };
@@ -16,7 +16,7 @@ describe.skipIf(!hasGit)('credentials (skipped without git)', () => {
     const { url, commit } = repository();
     const head = commit('first', { 'fleet/a': 'one' });
     const { source, cacheDir } = open(url, { auth });
-    expect(await told(source, undefined)).toEqual(['first', 'first']);
+    expect(await relationAndSubjects(source, undefined)).toEqual(['first', 'first']);
     expect(await readFleet(source, head)).toEqual(new Map([['fleet/a', 'one']]));
     expect(world.server.requests[0]?.authorization).toBeUndefined();
     expect(world.server.requests.at(-1)?.authorization).toBe(`Basic ${Buffer.from('sync:hunter2-secret').toString('base64')}`);

@@ -236,7 +236,7 @@ describe.skipIf(!hasGit)('a repository on this disk (skipped without git)', () =
     expect(await readFleet(source, good)).toEqual(new Map([['fleet/a', 'good']]));
   });
 
-  it('ends at once when it is told to', async () => {
+  it('ends at once when its signal aborts', async () => {
     const { dir, commit } = repository();
     const head = commit('first', { 'fleet/a': 'one' });
     const aborted = AbortSignal.abort(new Error('enough'));

@@ -143,7 +143,7 @@ describe('a pack, before it is unpacked', () => {
         () => 'passed',
         (error: { code: string }) => error.code,
       );
-      // A change of a type or of a literal inside the deflated text may leave a pack of the same sizes: its ids tell then.
+      // A change of a type or of a literal inside the deflated text may leave a pack of the same sizes: its ids show it then.
       expect(['passed', 'GitProtocol', 'GitTooLarge'], `byte ${at}`).toContain(outcome);
     }
   });

@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { waitFor } from '../../kube/testing/wait-for.ts';
-import { noise, readFleet, remoteWorld, signal, told } from './testing/remote.ts';
+import { noise, readFleet, remoteWorld, signal, relationAndSubjects } from './testing/remote.ts';
 import { hasGit, runGit } from './testing/repository.ts';
 
 const world = remoteWorld();
@@ -16,14 +16,14 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
     const first = commit('first', { 'fleet/a': 'one' });
     const { source, gitdir } = open(url);
     expect(await source.head(signal)).toEqual({ oid: first, ref: 'refs/heads/main' });
-    expect(await told(source, undefined)).toEqual(['first', 'first']);
+    expect(await relationAndSubjects(source, undefined)).toEqual(['first', 'first']);
     expect(fs.readFileSync(join(gitdir, 'shallow'), 'utf8')).toBe(`${first}\n`);
     expect(await readFleet(source, first)).toEqual(new Map([['fleet/a', 'one']]));
 
     const second = commit('second', { 'fleet/a': 'two' });
     const third = commit('third', { 'fleet/b': 'three' });
     world.server.requests.length = 0;
-    expect(await told(source, first)).toEqual(['descendant', 'third', 'second']);
+    expect(await relationAndSubjects(source, first)).toEqual(['descendant', 'third', 'second']);
     expect(sent()).toBeLessThan(4000);
     expect(await readFleet(source, third)).toEqual(
       new Map([
@@ -34,10 +34,10 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
     expect(await readFleet(source, second)).toEqual(new Map([['fleet/a', 'two']]));
 
     world.server.requests.length = 0;
-    expect(await told(source, third)).toEqual(['same']);
-    expect(await told(open(url).source, third)).toEqual(['same']);
-    expect(await told(source, second)).toEqual(['descendant', 'third']);
-    // Both were told by the small question for the branch, and by what was here.
+    expect(await relationAndSubjects(source, third)).toEqual(['same']);
+    expect(await relationAndSubjects(open(url).source, third)).toEqual(['same']);
+    expect(await relationAndSubjects(source, second)).toEqual(['descendant', 'third']);
+    // Both follow from the small request for the branch, and from what was here.
     expect(sent()).toBeLessThan(1500);
   });
 
@@ -49,7 +49,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
     commit('refused', { 'fleet/a': big(1) });
     await source.fetch(accepted, signal);
     world.server.requests.length = 0;
-    expect(await told(source, accepted)).toEqual(['descendant', 'refused']);
+    expect(await relationAndSubjects(source, accepted)).toEqual(['descendant', 'refused']);
     expect(posts()).toBe(1);
   });
 
@@ -63,7 +63,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
       await source.fetch(undefined, signal);
       git('update-ref', 'refs/heads/main', ref);
       if (how !== 'with the cache') fs.rmSync(gitdir, { recursive: true });
-      const answer = await told(source, last);
+      const answer = await relationAndSubjects(source, last);
       // Whatever was said, what was accepted is still here to be read.
       expect(await readFleet(source, last)).toEqual(new Map());
       return answer;
@@ -107,7 +107,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
     for (let i = 0; i < 50; i += 1) fs.writeFileSync(join(gitdir, `objects/pack/pack-${i}.pack`), '');
     expect(packs().length).toBe(51);
     const c1 = commit('c1', { 'fleet/a': '1' });
-    expect(await told(source, last)).toEqual(['descendant', 'c1']);
+    expect(await relationAndSubjects(source, last)).toEqual(['descendant', 'c1']);
     expect(packs().length).toBeLessThan(5);
     last = c1;
 
@@ -123,7 +123,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
         hurt(file);
       }
       const next = commit(subject, { 'fleet/a': subject });
-      expect(await told(source, last)).toEqual(['descendant', subject]);
+      expect(await relationAndSubjects(source, last)).toEqual(['descendant', subject]);
       expect(await readFleet(source, next)).toEqual(new Map([['fleet/a', subject]]));
       last = next;
     }
@@ -132,7 +132,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
     const head = other.commit('another repository', { 'fleet/a': 'other' });
     const moved = open(other.url, {}, cacheDir);
     await expect(readFleet(moved.source, last)).rejects.toMatchObject({ code: 'GitObjectMissing' });
-    expect(await told(moved.source, undefined)).toEqual(['first', 'another repository']);
+    expect(await relationAndSubjects(moved.source, undefined)).toEqual(['first', 'another repository']);
     expect(await readFleet(moved.source, head)).toEqual(new Map([['fleet/a', 'other']]));
   });
 
@@ -149,7 +149,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
       code: 'GitObjectMissing',
       message: expect.stringContaining('commit aaaaaaaaaa is not in the cache either'),
     });
-    expect(await told(source, first)).toEqual(['descendant', 'other']);
+    expect(await relationAndSubjects(source, first)).toEqual(['descendant', 'other']);
   });
 
   it('says so when the branch or the repository is not there, and recovers when it comes', async () => {
@@ -159,7 +159,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
     await expect(source.fetch(undefined, signal)).rejects.toMatchObject({ code: 'GitBranchMissing' });
     const first = commit('first');
     git('branch', 'main2');
-    expect(await told(source, undefined)).toEqual(['first', 'first']);
+    expect(await relationAndSubjects(source, undefined)).toEqual(['first', 'first']);
     git('switch', '--quiet', '--detach');
     git('branch', '--quiet', '-D', 'main');
     await expect(source.fetch(first, signal)).rejects.toMatchObject({
@@ -212,14 +212,14 @@ describe.skipIf(!hasGit)('history that is longer than it may be (skipped without
     commit('c3');
     commit('c4');
     const { source } = open(url, { limits: { responseBytes: 100_000 } });
-    expect(await told(source, old)).toEqual(['tooLong', 'c4']);
+    expect(await relationAndSubjects(source, old)).toEqual(['tooLong', 'c4']);
     world.server.requests.length = 0;
-    expect(await told(source, old)).toEqual(['tooLong', 'c4']);
+    expect(await relationAndSubjects(source, old)).toEqual(['tooLong', 'c4']);
     expect(posts()).toBe(1);
     // Accepted by a human, it goes on from there.
     const { head } = await source.fetch(undefined, signal);
     commit('next');
-    expect(await told(source, head)).toEqual(['descendant', 'next']);
+    expect(await relationAndSubjects(source, head)).toEqual(['descendant', 'next']);
     expect(runGit(dir, ['rev-parse', 'HEAD~1'])).toBe(head);
   });
 });

@@ -266,7 +266,7 @@ describe.concurrent('a fleet cannot reach', () => {
     expect(await attempts(Object.keys(expected), { walls: bare })).toEqual(expected);
   });
 
-  it('what it must not, and is told where it tried', async () => {
+  it('what it must not, and the finding names the line', async () => {
     expect(await refused(running("eval('1');"))).toMatchObject({ code: 'RenderForbidden', file: ENTRY, line: 2 });
     expect(await refused(running("require('fs');"))).toMatchObject({
       code: 'RenderImport',
@@ -333,7 +333,7 @@ describe.concurrent('a fleet that is not repeatable', () => {
     );
   });
 
-  it('is told the line', async () => {
+  it('is refused with the line', async () => {
     expect(await refused(running('const id = Math.random();'))).toMatchObject({
       code: 'RenderNotRepeatable',
       message: expect.stringMatching(/^Math\.random\(\) gives a different answer on every rendering/) as unknown,

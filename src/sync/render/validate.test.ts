@@ -311,7 +311,7 @@ describe('objects together', () => {
     [{ selector: { a: '1' } }, { selector: { a: '2' } }, false],
     [{ selector: { a: '1' } }, { selector: { a: '1', b: '2' } }, true],
     [{ selector: { a: '1' } }, {}, true],
-    // These may meet on a machine that has both labels: only the cluster can tell.
+    // These may meet on a machine that has both labels: only the cluster knows.
     [{ selector: { a: '1' } }, { selector: { b: '1' } }, false],
   ])('two sets of one component with %j and %j conflict: %s', (a, b, conflict) => {
     const found = findings([pool(), pool('gpu'), component(), set(a, 'a'), set(b, 'b')]);
@@ -408,7 +408,7 @@ describe('the cluster itself', () => {
   });
 });
 
-it('one mistake refuses everything, and all of them are told', () => {
+it('one finding refuses everything, and all of them are reported', () => {
   const found = findings([machineSet({ replicas: -1 }), machineSet({ replicas: -1 }), plain('v1', 'Pod', 'a', 'web')]);
   expect(found.map(({ code }) => code)).toEqual(['SchemaInvalid', 'SchemaInvalid', 'KindRefused', 'Duplicate']);
   expect(findingText(found[0] ?? { code: '', message: '' })).toBe(

@@ -850,8 +850,8 @@ describe('a ceiling and a retry', () => {
     const [live] = hub.objects(Clusters);
     if (live === undefined) throw new Error('no Cluster');
     hub.put(Clusters, { ...live, status: { units: [{ unit: `MachineComponentSet/${name}`, fleet: 'main', digest: 'd1', begun: 'd2' }] } });
-    const told = { ...on(), seen: { ...seen(), over: { digest: 'd1', begun: 'd2' } } };
-    expect(await carryOut([{ do: 'TryAgain', rolloutID: 'r1', ...told }])).toEqual(new Map());
+    const orderOf = { ...on(), seen: { ...seen(), over: { digest: 'd1', begun: 'd2' } } };
+    expect(await carryOut([{ do: 'TryAgain', rolloutID: 'r1', ...orderOf }])).toEqual(new Map());
     expect(spec()).toMatchObject({ rolloutID: 'r1' });
     for (const over of [
       { digest: 'd1', begun: undefined },
@@ -946,7 +946,7 @@ describe('an object that seems to differ', () => {
   const digest = unitDigest([set]);
   const again: Step = { ...(apply(set) as Extract<Step, { do: 'Apply' }>), over: { digest, begun: undefined } };
   let lists: unknown[];
-  /** The store shows what it is given; the server does not say who wrote which field, so that nobody can tell from it. */
+  /** The store shows what it is given; the server does not say who wrote which field, so that it proves nothing. */
   const storeOf = (shown: () => Stored<KubeObject> | undefined) => (kind: string) =>
     kind === 'MachineComponentSet' ? { get: shown, relist: (how: unknown) => void lists.push(how) } : undefined;
   beforeEach(() => {

@@ -507,7 +507,7 @@ describe('what is removed', () => {
 });
 
 describe('a cell', () => {
-  it('is said to be reached, with its machines, and nothing is told of it', async () => {
+  it('is reported as reachable, with its machines, and without an Event', async () => {
     for (const [name, total, ready] of [
       ['a', 3, 1],
       ['b', 4, 4],
@@ -808,7 +808,7 @@ describe('a cell', () => {
     expect(connected).toEqual([]);
   });
 
-  it('of which another wrote meanwhile is told of once it is written', async () => {
+  it('that another wrote meanwhile is reported once it is written', async () => {
     hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });
     let refuses = true;
     answer(
@@ -978,7 +978,7 @@ describe('E17: a hub that was put back to a backup', () => {
   const versions = async () =>
     await Promise.all(CELLS.map(async (name) => (await clientOf(name).find(MachineComponentSets, key))?.spec.version));
   beforeEach(async () => {
-    // Servers that keep who wrote which field: drift is told by that.
+    // Servers that keep who wrote which field: drift shows in that.
     servers = await Promise.all(CELLS.map((name) => openCluster({ name, state: 'memory', clock })));
     clients = new Map(servers.map((server, index) => [CELLS[index] ?? '', createClient(server.asUser())]));
     for (const [index, server] of servers.entries()) transports.set(CELLS[index] ?? '', server.asUser());
@@ -1183,7 +1183,7 @@ describe('E8: what live objects are compared with', () => {
   }
 
   beforeEach(async () => {
-    // A server that keeps who wrote which field: drift is told by that.
+    // A server that keeps who wrote which field: drift shows in that.
     server = await openCluster({ name: 'prod', state: 'memory', clock });
     prod = createClient(server.asUser());
     for (const kind of CELL_KINDS) await prod.create(CustomResourceDefinitions, CustomResourceDefinitions.parse(kind.crd()));

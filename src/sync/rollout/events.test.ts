@@ -73,6 +73,6 @@ it.each<[string, RolloutUnitStatus[] | undefined, RolloutUnitStatus[] | undefine
     [unit({ phase: 'Halted' }), unit({ unit: 'B', phase: 'Halted' })],
     ['Warning UnitHalted B: halted'],
   ],
-])('tells %s', (_what, before, after, expected) => {
+])('report %s', (_what, before, after, expected) => {
   expect(eventsBetween(before, after)).toEqual(expected);
 });

@@ -321,7 +321,7 @@ describe('E6: the revert of an addition', () => {
     expect(world.turn()).toMatchObject([{ do: 'Remove', cluster: 'test', lane: 'Forward' }]);
   });
 
-  it('is not told by a time that is not reached yet: it waits', () => {
+  it('is not judged by a time that is not reached yet: it waits', () => {
     const world = fleetWorld({ soakSeconds: SOAK });
     world.commit({ [UNIT]: 'A', [OTHER]: 'M' });
     world.settle(PAST_SOAK / 1000);

@@ -116,13 +116,13 @@ test('a service of type notify runs before it says that it is ready; starting it
   expect(property('ActiveState')).toBe('activating');
 });
 
-test('what systemd starts again by itself is another invocation, and is told of', async () => {
+test('what systemd starts again by itself is another invocation, and is reported', async () => {
   const units = await open();
-  let told = 0;
-  units.onExit(() => told++);
+  let exits = 0;
+  units.onExit(() => exits++);
   const { invocation } = await units.start(shellUnit(forever, { systemd: { restart: 'always', restartSeconds: 0 } }));
   process.kill(await pidOf('app'), 'SIGKILL');
-  await waitFor(() => told > 0);
+  await waitFor(() => exits > 0);
   await waitFor(async () => (await units.list())[0]?.running === true);
   expect((await units.list())[0]?.invocation).not.toBe(invocation);
 });
@@ -163,7 +163,7 @@ test('a unit that needs what is not there is an error, and nothing runs', async 
   expect((await units.list())[0]).toMatchObject({ running: false });
 });
 
-test('a file that was edited is told by its hash, until it is as it was written', async () => {
+test('a file that was edited is found by its hash, until it is as it was written', async () => {
   const units = await open();
   const started = await units.start(shellUnit(forever));
   const text = readFileSync(file, 'utf8');

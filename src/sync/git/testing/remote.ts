@@ -73,7 +73,7 @@ export function remoteWorld(auth?: { username: string; password: string }): Remo
 }
 
 /** The relation, then the subjects of the commits. */
-export async function told(source: GitSource, last: string | undefined): Promise<string[]> {
+export async function relationAndSubjects(source: GitSource, last: string | undefined): Promise<string[]> {
   const { relation, commits } = await source.fetch(last, signal);
   return [relation, ...commits.map(({ subject }) => subject)];
 }
