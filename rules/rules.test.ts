@@ -26,7 +26,7 @@ beforeAll(async () => {
   runs = await runHistories(root, loaded.rules, []);
 }, 60_000);
 
-it('the catalogue is in every cluster, in Shadow, and without mistakes', () => {
+it('the catalogue is in every cluster, in Shadow, and without validation errors', () => {
   expect(loaded.findings).toEqual([]);
   expect(loaded.rules.map(({ rule, clusters }) => [rule.metadata.name, rule.spec.mode, clusters.join()])).toEqual(
     CATALOGUE.map((name) => [name, 'Shadow', 'pre,prod,test']),

@@ -58,22 +58,22 @@ export function calendarOfFreeze({ timeZone, from, until, schedule, durationMinu
 export const speaksOf = (each: Held, asked: string, pool: string): boolean =>
   (each.classes ?? ALL_BUT_RESTORE).includes(asked) && (each.pools?.includes(pool) ?? true);
 
-export function policyMistakes(spec: Spec): FieldError[] {
+export function policyErrors(spec: Spec): FieldError[] {
   const windows = spec.windows ?? [];
   const freezes = spec.freezes ?? [];
   const spans = [
-    ...windows.flatMap((window, index) => windowMistakes(window, `spec.windows[${index}]`)),
-    ...freezes.flatMap((freeze, index) => freezeMistakes(freeze, `spec.freezes[${index}]`)),
+    ...windows.flatMap((window, index) => windowErrors(window, `spec.windows[${index}]`)),
+    ...freezes.flatMap((freeze, index) => freezeErrors(freeze, `spec.freezes[${index}]`)),
   ];
   return [
     ...twice('spec.limits', spec.limits),
-    ...spec.limits.flatMap((limit, index) => limitMistakes(limit, `spec.limits[${index}]`)),
+    ...spec.limits.flatMap((limit, index) => limitErrors(limit, `spec.limits[${index}]`)),
     ...twice('spec.windows', windows),
     ...twice('spec.freezes', freezes, windows),
     ...spans,
     // What is left of the windows is known once each of them can be read.
     ...(spans.length > 0 ? [] : freezes.flatMap((freeze, index) => smothered(freeze, `spec.freezes[${index}]`, windows, freezes))),
-    ...actionMistakes(spec.actions ?? []),
+    ...actionErrors(spec.actions ?? []),
     ...(spec.breaker?.unavailableAbove === '100%'
       ? [{ path: 'spec.breaker.unavailableAbove', message: 'must be below "100%": more than all machines are never unavailable' }]
       : []),
@@ -91,7 +91,7 @@ function twice(path: string, list: readonly Held[], before: readonly Held[] = []
   });
 }
 
-function limitMistakes(limit: Limit, path: string): FieldError[] {
+function limitErrors(limit: Limit, path: string): FieldError[] {
   const errors: FieldError[] = [];
   const { maxUnavailable, maxConcurrent, maxPerHour, maxPerDay, minIntervalSeconds } = limit;
   if ([maxUnavailable, maxConcurrent, maxPerHour, maxPerDay, minIntervalSeconds].every((measure) => measure === undefined))
@@ -134,12 +134,12 @@ function scheduleErrors(schedule: string, path: string, what: string): FieldErro
   }
 }
 
-const windowMistakes = (window: Window, path: string): FieldError[] => [
+const windowErrors = (window: Window, path: string): FieldError[] => [
   ...zoneErrors(window.timeZone, path),
   ...scheduleErrors(window.schedule, path, 'opens'),
 ];
 
-function freezeMistakes(freeze: Freeze, path: string): FieldError[] {
+function freezeErrors(freeze: Freeze, path: string): FieldError[] {
   const { from, until, schedule, durationMinutes } = freeze;
   const errors = zoneErrors(freeze.timeZone, path);
   const dated = from !== undefined && until !== undefined && schedule === undefined && durationMinutes === undefined;
@@ -179,7 +179,7 @@ function smothered(freeze: Freeze, path: string, windows: readonly Window[], fre
   return [];
 }
 
-function actionMistakes(actions: readonly { selector: Readonly<Record<string, string>> }[]): FieldError[] {
+function actionErrors(actions: readonly { selector: Readonly<Record<string, string>> }[]): FieldError[] {
   const seen = new Set<string>();
   return actions.flatMap(({ selector }, index) => {
     const path = `spec.actions[${index}].selector`;

@@ -4,16 +4,16 @@ import { API_VERSION } from './kind.ts';
 
 type Loose = { [Field in keyof DefenderPolicySpec]?: unknown };
 
-const mistakes = (spec: Loose) =>
+const errors = (spec: Loose) =>
   DefenderPolicies.validate({ apiVersion: API_VERSION, kind: 'DefenderPolicy', metadata: { name: 'p' }, spec: { limits: [], ...spec } });
-const first = (spec: Loose): string => mistakes(spec).map(({ path, message }) => `${path} ${message}`)[0] ?? 'fine';
+const first = (spec: Loose): string => errors(spec).map(({ path, message }) => `${path} ${message}`)[0] ?? 'fine';
 const limited = (limit: object): string => first({ limits: [{ name: 'l', scope: 'Cluster', ...limit }] });
 const nights = { name: 'nights', timeZone: 'Europe/Berlin', schedule: '0 1 * * *', durationMinutes: 240 };
 const sale = { name: 'sale', timeZone: 'Asia/Shanghai', from: '2026-11-09T00:00', until: '2026-11-12T00:00', reason: 'double eleven' };
 
 test('a policy that uses everything is fine', () => {
   expect(
-    mistakes({
+    errors({
       limits: [
         { name: 'cell', scope: 'Cluster', maxUnavailable: '10%', maxConcurrent: 50 },
         { name: 'stopped', scope: 'Cluster', maxUnavailable: 0, classes: ['Delete'] },
@@ -136,5 +136,5 @@ describe('actions and breaker', () => {
 });
 
 test('all errors are reported at once', () => {
-  expect(mistakes({ limits: [{ name: 'l', scope: 'Pool' }], windows: [{ ...nights, schedule: 'x', timeZone: 'y' }] })).toHaveLength(3);
+  expect(errors({ limits: [{ name: 'l', scope: 'Pool' }], windows: [{ ...nights, schedule: 'x', timeZone: 'y' }] })).toHaveLength(3);
 });

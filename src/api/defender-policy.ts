@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { policyMistakes } from './defender-policy-check.ts';
+import { policyErrors } from './defender-policy-check.ts';
 import { atomic, conditions, countOrPercent, labelSelector, listMap, name } from './fields.ts';
 import { defineKind } from './kind/definition.ts';
 import { ACTIONS } from './node-remedier/values.ts';
@@ -121,6 +121,6 @@ export const DefenderPolicies = defineKind({
     { name: 'Limits', type: 'string', jsonPath: '.spec.limits[*].name', priority: 1 },
     { name: 'Windows', type: 'string', jsonPath: '.spec.windows[*].name', priority: 1 },
   ],
-  check: (object) => policyMistakes(object.spec),
+  check: (object) => policyErrors(object.spec),
 });
 export type DefenderPolicy = ReturnType<typeof DefenderPolicies.parse>;

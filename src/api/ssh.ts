@@ -24,7 +24,7 @@ export const sshConfig = Type.Object(
 export type SshConfig = Static<typeof sshConfig>;
 
 /** What is wrong with it, with paths relative to it; undefined where nothing is. */
-export function sshConfigMistakes(config: Record<string, unknown>): { path: string; message: string }[] {
+export function sshConfigErrors(config: Record<string, unknown>): { path: string; message: string }[] {
   const errors: { path: string; message: string }[] = [];
   const { address, port, user, hostKeys, ...others } = config;
   if (typeof address !== 'string' || address.length > 253 || !new RegExp(HOST).test(address))
@@ -42,5 +42,5 @@ export function sshConfigMistakes(config: Record<string, unknown>): { path: stri
 
 /** Only of what has no validation errors. */
 export function readSshConfig(config: Record<string, unknown> | undefined): SshConfig | undefined {
-  return config === undefined || sshConfigMistakes(config).length > 0 ? undefined : (config as SshConfig);
+  return config === undefined || sshConfigErrors(config).length > 0 ? undefined : (config as SshConfig);
 }

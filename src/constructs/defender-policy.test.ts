@@ -46,7 +46,7 @@ describe('a DefenderPolicy', () => {
     expect(DefenderPolicies.validate(object)).toEqual([]);
   });
 
-  it('with a mistake is refused where it is rendered, by the same check as in the cluster', () => {
+  it('with a validation error is refused where it is rendered, by the same check as in the cluster', () => {
     const [object] = made(
       (cluster) =>
         void new DefenderPolicy(cluster, 'default', {

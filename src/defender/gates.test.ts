@@ -187,7 +187,7 @@ describe('the breaker', () => {
   });
 });
 
-test('a policy with a mistake says no to all but Restore, since nobody knows what it was to forbid', () => {
+test('a policy with a validation error allows nothing but Restore, since what it was to forbid is not known', () => {
   const wrong = spec({
     windows: [{ name: 'w', timeZone: 'Mars/Olympus', schedule: '* * * * *', durationMinutes: 5, classes: ['Restore'] }],
   });

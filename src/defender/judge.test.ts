@@ -77,7 +77,7 @@ describe('a limit', () => {
     });
   });
 
-  test('D8: a limit that makes no sense is a no, also for what outranks the mistakes of a policy', () => {
+  test('D8: a limit that makes no sense is a no, also for what outranks the validation errors of a policy', () => {
     expect(ask([request('a')], three, cluster('abc')).of('a')).toMatchObject({
       allowed: false,
       limit: 'p',

@@ -153,7 +153,7 @@ describe('reconciling', () => {
     expect(ran).toEqual(['old', 'new', 'old']);
   });
 
-  test('a failure is logged with its id and retried; a mistake of ours is logged with its place', async () => {
+  test('a failure is logged with its id and retried; a defect of ours is logged with its place', async () => {
     const { server, cache, run, log, clock } = world();
     server.put(Nodes, node('a'));
     const ids: string[] = [];

@@ -281,7 +281,7 @@ describe('results', () => {
     expect(world.errors.at(-1)?.failures).toBe(1);
   });
 
-  test('a server that says when to come back is heard', async () => {
+  test('the time after which a server asks for another request is kept', async () => {
     const world = start(() => Promise.reject(new ApiError(429, { reason: 'TooManyRequests', details: { retryAfterSeconds: 30 } })));
     world.queue.add('a');
     await world.clock.advance(29_999);
@@ -509,7 +509,7 @@ describe('whatever happens', () => {
     const outcome = fc.constantFrom('ok', 'ok', 'fail', 'terminal', 'requeue', 'slow');
     await fc.assert(
       fc.asyncProperty(fc.array(act, { maxLength: 30 }), fc.array(outcome, { maxLength: 30 }), async (acts, outcomes) => {
-        const mistakes: string[] = [];
+        const violations: string[] = [];
         const running = new Set<string>();
         const blocked = new Set<string>();
         /** The time of the earliest add of a key that no run has begun since; absent when there is none. */
@@ -526,10 +526,10 @@ describe('whatever happens', () => {
           mayRun: (key) => !blocked.has(key),
           onError: () => undefined,
           process: async (key) => {
-            // An exception in here would be a failed run: mistakes are collected instead.
-            if (running.has(key)) mistakes.push(`${key} runs twice`);
-            if (blocked.has(key)) mistakes.push(`${key} runs although it may not`);
-            if (running.size === 2) mistakes.push('three runs at once');
+            // An exception in here would be a failed run: violations are collected instead.
+            if (running.has(key)) violations.push(`${key} runs twice`);
+            if (blocked.has(key)) violations.push(`${key} runs although it may not`);
+            if (running.size === 2) violations.push('three runs at once');
             running.add(key);
             owed.delete(key);
             const outcome = calm ? 'ok' : (outcomes.shift() ?? 'ok');
@@ -562,7 +562,7 @@ describe('whatever happens', () => {
           queue.release(key);
         }
         await clock.advance(10_000);
-        expect(mistakes).toEqual([]);
+        expect(violations).toEqual([]);
         expect([...owed.keys()]).toEqual([]);
         expect(queue.counts).toMatchObject({ ready: 0, delayed: 0, running: 0, held: 0 });
         controller.abort(new Error('done'));

@@ -1049,11 +1049,11 @@ describe('under any faults', () => {
         const server = fakeApiServer();
         const world = start(Nodes, server, { pageSize: 2 });
         const reported = new Map<string, string>();
-        const mistakes: string[] = [];
+        const violations: string[] = [];
         world.reflector.subscribe((event) => {
           if (event.type === 'listed' || event.type === 'bookmark') return;
           const { name, uid, resourceVersion } = event.object.metadata;
-          if (reported.has(name) === (event.type === 'added')) mistakes.push(`${name} was ${event.type}`);
+          if (reported.has(name) === (event.type === 'added')) violations.push(`${name} was ${event.type}`);
           if (event.type === 'deleted') reported.delete(name);
           else reported.set(name, `${uid} ${resourceVersion}`);
         });
@@ -1072,7 +1072,7 @@ describe('under any faults', () => {
         server.watches.resume();
         await world.clock.advance(700_000);
         const truth = new Map(server.objects(Nodes).map(({ metadata }) => [metadata.name, `${metadata.uid} ${metadata.resourceVersion}`]));
-        expect(mistakes).toEqual([]);
+        expect(violations).toEqual([]);
         expect(reported).toEqual(truth);
         expect(
           new Map(world.reflector.list().map(({ metadata }) => [metadata.name, `${metadata.uid} ${metadata.resourceVersion}`])),

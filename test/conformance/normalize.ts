@@ -94,7 +94,7 @@ export class Normalizer {
 const AGE = /^(?:\d+[smhdy]|\d+m\d+s|\d+h\d+m|\d+d\d+h|\d+y\d+d)$/;
 
 /**
- * The real server names mistakes and conflicting managers in the random order of a Go map, and some mistakes twice because it
+ * The real server names errors and conflicting managers in the random order of a Go map, and some errors twice because it
  * validates twice.
  */
 function causes(value: Json): Json {

@@ -173,7 +173,7 @@ function peopleMoves(world: World, scenario: Scenario): Step[] {
         world: withMachine(spent(world, 'hold'), index, { ...object, spec: { ...object.spec, hold: true } }),
         fault: true,
       });
-    if (site !== 'alive') moves.push({ label: `${what} is heard again`, world: at('alive'), fault: false });
+    if (site !== 'alive') moves.push({ label: `${what} reports again`, world: at('alive'), fault: false });
     else {
       if (budget.silence > 0)
         moves.push({ label: `${what}'s agent falls silent`, world: at('silent', spent(world, 'silence')), fault: true });

@@ -50,7 +50,7 @@ export function brokenByAct(
   }
   if (act === 'take-over-for-repair' && after.ledger !== before.ledger) {
     const silent = typeof flight.what === 'object' && 'silent' in flight.what && flight.what.silent;
-    if (!silent) return `C9: a reservation of ${name} is taken over though its agent was heard`;
+    if (!silent) return `C9: a reservation of ${name} is taken over though its agent reported`;
   }
   if (move.write === 'node' && after.nodes[at] !== before.nodes[at]) return uncordoned(before, after, at, flight);
   return undefined;
@@ -120,25 +120,25 @@ export function isRepaired(world: World, index: number, plan: RepairPlan, strict
   if (machine === undefined) return node === undefined && world.instances[index] === undefined;
   if (machine.metadata.deletionTimestamp !== undefined || site === undefined || node === undefined || agent === undefined) return false;
   const needed = needsRepair(world, index);
-  const heard = hears(site).agent;
+  const reports = hears(site).agent;
   const job = world.jobs[index]?.object;
   const open = job !== undefined && !isFinished(job);
-  // Of a node that is not heard and that nobody can reach there is nothing to order.
+  // Nothing can be ordered of a node that does not report and cannot be reached.
   const waits =
     open &&
     job.status?.phase === 'Pending' &&
-    !heard &&
+    !reports &&
     plan.powerless === true &&
     job.spec.action !== 'MigratePods' &&
     job.spec.action !== 'Replace';
   if (open && !waits) return false;
   if (isRepairNeeded(machine) !== needed) return false;
-  if (heard && (agent.state !== 'idle' || agent.report !== undefined)) return false;
+  if (reports && (agent.state !== 'idle' || agent.report !== undefined)) return false;
   if (reservationsOf(world).some((reservation) => reservation.machineUID === machine.metadata.uid)) return false;
   const owner = ownerOf(node);
   if (!needed) {
     const found = machine.status?.components?.[0];
-    const done = !heard || (found?.state === 'Healthy' && found.running === machine.spec.components?.[0]?.revision);
+    const done = !reports || (found?.state === 'Healthy' && found.running === machine.spec.components?.[0]?.revision);
     return owner === undefined && isCordoned(node) === (world.held[index] === true) && done;
   }
   if (!waits && rungsLeft(world, index, plan) > 0) return false;

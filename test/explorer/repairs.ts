@@ -26,7 +26,7 @@ import {
 /** The condition by which the node is ill or well. */
 export const SICK = 'Sick';
 
-/** Who on the node can be heard. */
+/** Which processes of the node report. */
 export function hears({ health, power }: Site): { agent: boolean; kubelet: boolean } {
   const on = power === 'Running' && health !== 'hung';
   return { agent: on && health !== 'cut', kubelet: on };
@@ -159,7 +159,7 @@ function agentUnderRepair(world: World, index: number, machine: Stored<Machine>,
   };
 
   const { order } = agent;
-  // What it was about to do needs nobody to be heard.
+  // What it was about to do needs no report.
   if (order?.kind === 'Repair' && agent.state === 'about-to-start')
     move('starts the repair', withSite(withAgent(world, index, { ...agent, state: 'acting' }), index, { acts: [...site.acts, order.id] }));
   if (order?.kind === 'Repair' && agent.state === 'acting') {
@@ -231,7 +231,7 @@ function site(world: World, index: number, plan: RepairPlan): Successor[] {
     if (ill && budget.sickens > 0 && site.health === 'well')
       happens(`${name} falls ill`, spend('sickens', withSite(world, index, { health: 'sick' })));
     if (ill && budget.cuts > 0 && (site.health === 'well' || site.health === 'sick'))
-      happens(`the agent of ${name} is not heard any more`, spend('cuts', withSite(world, index, { health: 'cut' })));
+      happens(`the agent of ${name} does not report any more`, spend('cuts', withSite(world, index, { health: 'cut' })));
     if (ill && budget.hangs > 0 && site.health !== 'hung')
       happens(`${name} hangs`, spend('hangs', withSite(world, index, { health: 'hung' })));
   } else if (budget.powerOn > 0) happens(`a human turns ${name} on, which stays silent`, spend('powerOn', booted(world, index, 'hung')));
@@ -253,7 +253,7 @@ function site(world: World, index: number, plan: RepairPlan): Successor[] {
   return moves;
 }
 
-/** Once for an operation. Who was not heard is, for a while at least. */
+/** Once for an operation. A node that did not report does, for a while at least. */
 export function cyclePower(world: World, index: number, operationID: string, plan: RepairPlan): World {
   const site = world.sites[index];
   if (site === undefined || site.keys.includes(operationID)) return world;

@@ -87,7 +87,7 @@ export interface Agent {
 
 /** What a machine is like, whatever its objects say. */
 export interface Site {
-  /** `cut`: its agent is not heard, and works. `hung`: nothing on it works, nor is heard; what its pods write to may still be written to. */
+  /** `cut`: its agent does not report, and works. `hung`: nothing on it works or reports; what its pods write to may still be written to. */
   health: 'well' | 'sick' | 'cut' | 'hung';
   boot: number;
   power: 'Running' | 'Stopped';
@@ -215,7 +215,7 @@ export interface RepairPlan {
   ladder: readonly Action[];
   /** How the first machines are ill; one a machine. `well`: not yet. */
   ill: readonly Site['health'][];
-  /** What makes a node well that is not by itself; what powers it on at least makes it heard again. */
+  /** What makes a node well that is not by itself; what powers it on at least makes it report again. */
   helps: readonly ('RestartComponent' | 'Reboot' | 'PowerCycle')[];
   /** An earlier repair has left its cordon as Degraded. */
   degraded?: boolean;

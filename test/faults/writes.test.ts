@@ -244,7 +244,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     const step = fc.oneof(
       { weight: 3, arbitrary: fc.record({ do: fc.constant('intend' as const), which: fc.nat(2), waitMs: fc.constantFrom(0, 0, 20, 60) }) },
       { weight: 3, arbitrary: fc.record({ do: fc.constant('order' as const), fault, times: fc.integer({ min: 1, max: 2 }) }) },
-      { weight: 1, arbitrary: fc.record({ do: fc.constant('deaf' as const), ms: fc.nat(200) }) },
+      { weight: 1, arbitrary: fc.record({ do: fc.constant('stall' as const), ms: fc.nat(200) }) },
       { weight: 1, arbitrary: fc.record({ do: fc.constant('reset' as const) }) },
     );
     const seed = 20_261_121;
@@ -283,7 +283,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     );
   });
 
-  test('what is made under a random name is made once, though the answer is lost and the store is deaf', async () => {
+  test('what is made under a random name is made once, though the answer is lost and the store gets no events', async () => {
     const made = await world(namespace, 3);
     const { intents, effects, own } = made;
     const done = createController({

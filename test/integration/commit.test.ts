@@ -200,7 +200,7 @@ describe('bad input changes nothing, says what and where, and recovers when it i
 
   it.each(cases)('%s', async (_, files, _code, message) => {
     const before = await Promise.all([hub.sets('test'), hub.sets('prod'), hub.hub.listAll(Rollouts).then((list) => list.items.length)]);
-    const bad = hub.commit('A mistake', files());
+    const bad = hub.commit('An error', files());
     const condition = await waitFor(
       async () => {
         const { status } = await hub.fleet();

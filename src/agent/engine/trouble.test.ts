@@ -147,13 +147,13 @@ test('what another machine left where the agent would not write stays, which is 
 test('a unit of no component is stopped; one that does not end is reported, and tried again after a minute', async () => {
   const { world, life } = await node();
   life.end();
-  let deaf = true;
+  let unresponsive = true;
   const tried: number[] = [];
   const next = begin(world, {
     observe(what) {
       if (what !== 'before stop stray') return;
       tried.push(world.ms);
-      if (deaf) throw new Error('it does not end');
+      if (unresponsive) throw new Error('it does not end');
     },
   });
   await rest(world, next);
@@ -163,7 +163,7 @@ test('a unit of no component is stopped; one that does not end is reported, and 
   const gaps = tried.map((at, index) => at - (tried[index - 1] ?? at)).slice(1);
   expect(gaps.length).toBeGreaterThanOrEqual(2);
   for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(60_000);
-  deaf = false;
+  unresponsive = false;
   await live(world, next, () => !world.units.has('stray'));
   // Another one of that name is not waited with.
   world.units.set('stray', { ...unit(world), name: 'stray' });

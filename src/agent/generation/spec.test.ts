@@ -102,8 +102,8 @@ test.each([
 const disposable = (path: string, olderThanSeconds: unknown = 60) => ({ ...whole, disposable: [{ path, olderThanSeconds }] });
 const validated = (spec: object) => {
   const object = { apiVersion: 'kubenode.io/v1alpha1', kind: 'MachineComponent', metadata: { name: 'app-1.0.0-build-1' }, spec };
-  const mistakes = MachineComponents.validate(object);
-  return mistakes.length > 0 ? mistakes : judgeObject(object);
+  const errors = MachineComponents.validate(object);
+  return errors.length > 0 ? errors : judgeObject(object);
 };
 
 test.each(['/var/cache/app', '/tmp', '/data/.hidden/..a/...', '/a b/\n'])('%j may be disposable', (path) => {

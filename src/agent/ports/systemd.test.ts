@@ -371,8 +371,8 @@ test('listeners are notified soon of a unit that ended, once, and not of one tha
     // As long as the check for a process takes.
     for (let look = 0; look < 3; look++) await startOf(process.pid);
   };
-  let [heard, others] = [0, 0];
-  units.onExit(() => void heard++);
+  let [notified, others] = [0, 0];
+  units.onExit(() => void notified++);
   const cancel = units.onExit(() => void others++);
   cancel();
   const end = async (): Promise<void> => {
@@ -382,18 +382,18 @@ test('listeners are notified soon of a unit that ended, once, and not of one tha
   };
   await units.start(shellUnit('x'));
   for (let round = 0; round < 5; round++) await poll();
-  expect(heard).toBe(0);
+  expect(notified).toBe(0);
   await end();
   is({ ActiveState: 'failed', MainPID: '0' });
   for (const each of polls.splice(0)) each();
-  await waitFor(() => heard === 1, { deadlineMs: 10_000 });
+  await waitFor(() => notified === 1, { deadlineMs: 10_000 });
   for (let round = 0; round < 5; round++) await poll();
-  expect([heard, others]).toEqual([1, 0]);
+  expect([notified, others]).toEqual([1, 0]);
   await units.start(shellUnit('x'));
   await units.stop('app');
   await end();
   for (let round = 0; round < 5; round++) await poll();
-  expect(heard).toBe(1);
+  expect(notified).toBe(1);
   units.close();
   expect(polls).toEqual([]);
 });

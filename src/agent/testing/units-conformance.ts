@@ -122,9 +122,9 @@ export function unitsConformance(name: string, harness: UnitsHarness): void {
     await wrote('begun');
     await units.stop('app');
     expect(out()).toContain('asked');
-    const deaf = `trap '' TERM; while true; do sleep 0.05; done`;
+    const unresponsive = `trap '' TERM; while true; do sleep 0.05; done`;
     await units.start(
-      shellUnit(`trap '' TERM; sh -c "${deaf}" & echo child $! >> ${to()}; ${forever('again')}`, { stopTimeoutSeconds: 1 }),
+      shellUnit(`trap '' TERM; sh -c "${unresponsive}" & echo child $! >> ${to()}; ${forever('again')}`, { stopTimeoutSeconds: 1 }),
     );
     await wrote('again');
     const pid = await harness.pidOf('app');

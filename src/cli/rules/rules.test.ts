@@ -97,7 +97,7 @@ describe('kubenode rules check', () => {
     TYPES_MS,
   );
 
-  it('names file and line, cluster, object, field and hint of each mistake, once', async () => {
+  it('names file and line, cluster, object, field and hint of each finding, once', async () => {
     write(
       'rules/hung.ts',
       HUNG_RULE.replace("'False', forSeconds: 300", "'True', forSeconds: 300").replace(

@@ -42,8 +42,8 @@ it('starts a process again that was killed, and stops it when asked', async () =
 });
 
 it('kills what does not hear SIGTERM', async () => {
-  const child = keepRunning(options('process.on("SIGTERM", () => {}); console.log("deaf"); setInterval(() => {}, 1000)'));
-  await vi.waitFor(() => expect(readFileSync(join(dir, 'x.log'), 'utf8')).toContain('deaf'), 10_000);
+  const child = keepRunning(options('process.on("SIGTERM", () => {}); console.log("unresponsive"); setInterval(() => {}, 1000)'));
+  await vi.waitFor(() => expect(readFileSync(join(dir, 'x.log'), 'utf8')).toContain('unresponsive'), 10_000);
   await child.stop(50);
   expect(child.pid).toBeUndefined();
 });

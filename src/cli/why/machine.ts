@@ -188,8 +188,8 @@ async function rulesOf({ machine, rules, jobs, jobsOfSet, nowMs }: MachineInput,
   const found = rules.map((rule): WhyRule => {
     const { name } = rule.metadata;
     const mode = rule.spec.mode ?? 'Shadow';
-    const mistakes = book.errors.get(name);
-    if (mistakes !== undefined) return { rule: name, mode, next: `it does not run: ${mistakes.map(validationErrorText).join('; ')}` };
+    const errors = book.errors.get(name);
+    if (errors !== undefined) return { rule: name, mode, next: `it does not run: ${errors.map(validationErrorText).join('; ')}` };
     const outcome = outcomes.get(name);
     if (outcome === undefined) return { rule: name, mode, next: 'it is not about this machine: another pool, or other labels' };
     const explanation = explain(outcome);

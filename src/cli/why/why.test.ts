@@ -449,7 +449,7 @@ it('why a rollout waits: unit by unit and cluster by cluster', async () => {
   await golden(`${rolloutLines(rollout, NOW).join('\n')}\n`, 'rollout');
 });
 
-it('why a rule does nothing: its mistakes, its mode and its jobs', async () => {
+it('why a rule does nothing: its validation errors, its mode and its jobs', async () => {
   const status = {
     observedGeneration: 1,
     mistakes: [{ path: 'spec.when.all', message: 'is empty', hint: 'name at least one condition' }],

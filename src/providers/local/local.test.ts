@@ -38,10 +38,10 @@ afterEach(async () => {
 
 /**
  * An agent that notes each start with its boot ID, starts one service that outlives it, and notes its process as the real supervisor does.
- * `deaf` ones do not end with their host.
+ * `unresponsive` ones do not end with their host.
  */
-function agentScript(options: { deaf?: boolean; crashes?: boolean } = {}): string {
-  const script = join(dir, `agent${options.deaf === true ? '-deaf' : ''}.cjs`);
+function agentScript(options: { unresponsive?: boolean; crashes?: boolean } = {}): string {
+  const script = join(dir, `agent${options.unresponsive === true ? '-unresponsive' : ''}.cjs`);
   writeFileSync(
     script,
     `
@@ -56,7 +56,7 @@ if (!${options.crashes === true} && !fs.existsSync(root + '/run/service')) {
 // Last, since the test goes on then.
 fs.appendFileSync(root + '/../starts', process.pid + ' ' + fs.readFileSync(root + '/run/kubenode/boot-id', 'utf8'));
 if (${options.crashes === true}) process.exit(1);
-if (!${options.deaf === true}) process.on('disconnect', () => process.exit(0));
+if (!${options.unresponsive === true}) process.on('disconnect', () => process.exit(0));
 process.on('SIGTERM', () => process.exit(0));
 setInterval(() => {}, 1000);
 `,
@@ -327,7 +327,7 @@ describe('H1: a host that was killed', () => {
   });
 
   it('an agent that did not end with it is ended before another begins', async () => {
-    const former = await hostElsewhere(agentScript({ deaf: true }));
+    const former = await hostElsewhere(agentScript({ unresponsive: true }));
     await make();
     await startedTimes(1);
     const agent = await identityOf(starts()[0]?.pid ?? 0);
@@ -340,7 +340,7 @@ describe('H1: a host that was killed', () => {
   });
 
   it('shutdownNodes leaves none of its processes', async () => {
-    const former = await hostElsewhere(agentScript({ deaf: true }));
+    const former = await hostElsewhere(agentScript({ unresponsive: true }));
     await make();
     await startedTimes(1);
     const [agent, service] = [await identityOf(starts()[0]?.pid ?? 0), await serviceOf()];

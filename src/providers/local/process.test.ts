@@ -35,16 +35,16 @@ test.runIf(process.platform === 'linux')('a process is found by what its environ
 
 test('a process is asked to end, and ended when it does not within its grace', async () => {
   const polite = await child('');
-  const deaf = await child("process.on('SIGTERM', () => console.log('no'))");
+  const unresponsive = await child("process.on('SIGTERM', () => console.log('no'))");
   const began = clock.monotonic();
-  expect(await end(deaf, 300, clock)).toBe(true);
+  expect(await end(unresponsive, 300, clock)).toBe(true);
   expect(clock.monotonic() - began).toBeGreaterThanOrEqual(300);
-  expect(await isAlive(deaf)).toBe(false);
+  expect(await isAlive(unresponsive)).toBe(false);
   expect(await end(polite, 600_000, clock)).toBe(true);
   expect(await isAlive(polite)).toBe(false);
-  const [ofPolite, ofDeaf] = children;
-  await waitFor(() => ofPolite?.signalCode !== null && ofDeaf?.signalCode !== null, LATE);
-  expect([ofPolite?.signalCode, ofDeaf?.signalCode]).toEqual(['SIGTERM', 'SIGKILL']);
+  const [ofPolite, ofUnresponsive] = children;
+  await waitFor(() => ofPolite?.signalCode !== null && ofUnresponsive?.signalCode !== null, LATE);
+  expect([ofPolite?.signalCode, ofUnresponsive?.signalCode]).toEqual(['SIGTERM', 'SIGKILL']);
 });
 
 test('another process of that number is left alone, and what is gone has ended', async () => {

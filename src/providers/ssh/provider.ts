@@ -2,7 +2,7 @@ import type { Machine } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { InfraProvider, Instance, InstanceRequest } from '../../api/provider.ts';
 import type { ObjectKey } from '../../api/resource.ts';
-import { readSshConfig, SSH_PROVIDER, sshConfigMistakes } from '../../api/ssh.ts';
+import { readSshConfig, SSH_PROVIDER, sshConfigErrors } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
 import { endOf } from '../../api/machine/operation-end.ts';
 import { asProviderError, providerError } from '../errors.ts';
@@ -31,7 +31,7 @@ export function sshProvider({ find, listAll }: SshProviderOptions): InfraProvide
 
   return {
     name: SSH_PROVIDER,
-    validate: sshConfigMistakes,
+    validate: sshConfigErrors,
     providerIDOf,
     ensure: (request, _bootstrap, signal) =>
       guarded(`wait for ${request.namespace}/${request.name} to be imported`, signal, async () => {

@@ -210,7 +210,7 @@ describe.skipIf(!hasGit)('a repository on this disk (skipped without git)', () =
     }
   });
 
-  it('is refused when a branch file is damaged, and works again when it is mended', async () => {
+  it('is refused when a branch file is damaged, and works again when it is repaired', async () => {
     const { dir, commit } = repository();
     const head = commit('first');
     const file = join(dir, '.git/refs/heads/main');
@@ -264,7 +264,7 @@ describe.skipIf(!hasGit)('watching a repository on this disk (skipped without gi
     const { dir, commit, git } = repository();
     commit('first');
     const clock = fakeClock();
-    const deaf: GitFs = {
+    const withoutWatch: GitFs = {
       ...fs,
       promises: fs.promises,
       watch() {
@@ -272,7 +272,7 @@ describe.skipIf(!hasGit)('watching a repository on this disk (skipped without gi
       },
     };
     let calls = 0;
-    const source = openSource({ kind: 'local', path: dir }, { fs: deaf, fetch: () => Promise.reject(new Error('no')), clock });
+    const source = openSource({ kind: 'local', path: dir }, { fs: withoutWatch, fetch: () => Promise.reject(new Error('no')), clock });
     const stop = source.watch(() => (calls += 1));
     const ticks = async (expected: number) =>
       await waitFor(async () => {

@@ -133,7 +133,7 @@ describe('a pack, before it is unpacked', () => {
     }
   });
 
-  it('is refused, and never crashes the reader, with any one byte changed and its checksum mended', async () => {
+  it('is refused, and never crashes the reader, with any one byte changed and its checksum corrected', async () => {
     const body = pack([text, entry(BLOB, Buffer.from('two'))]).subarray(0, -20);
     for (let at = 0; at < body.length; at += 1) {
       const changed = Buffer.from(body);

@@ -6,7 +6,7 @@ import { parseAllowedSigners } from './signers.ts';
 
 const [ed25519 = '', rsa = ''] = fixture.allowedSigners.map((line) => line.split(' ').slice(1).join(' '));
 
-function mistakes(text: string): string {
+function problemsOf(text: string): string {
   try {
     parseAllowedSigners(text);
   } catch (error) {
@@ -42,7 +42,7 @@ describe('allowed signers', () => {
   });
 
   it('name every line that cannot be used', () => {
-    expect(mistakes(`ada\nbob ${ed25519}\ncarol ssh-dss AAAA`)).toMatch(/line 1: has a name and no key; line 3: .*ssh-dss/);
+    expect(problemsOf(`ada\nbob ${ed25519}\ncarol ssh-dss AAAA`)).toMatch(/line 1: has a name and no key; line 3: .*ssh-dss/);
   });
 
   it.each([
@@ -67,13 +67,13 @@ describe('allowed signers', () => {
     ['certificates', `a ssh-ed25519-cert-v01@openssh.com AAAA`, 'ssh-ed25519-cert-v01'],
     ['nothing at all', '# nobody\n', 'there is no key in it'],
   ])('refuse %s', (_, text, message) => {
-    expect(mistakes(text)).toContain(message);
+    expect(problemsOf(text)).toContain(message);
   });
 
   it('never answer with anything but AllowedSigners, whatever the text', () => {
     for (let at = 0; at < ed25519.length; at += 1) {
       const text = `a namespaces="git" ${ed25519.slice(0, at)}\u00e9"${ed25519.slice(at)}`;
-      expect(mistakes(text)).toContain('line 1');
+      expect(problemsOf(text)).toContain('line 1');
     }
   });
 });

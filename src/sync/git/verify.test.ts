@@ -239,7 +239,7 @@ describe('whose key it is', () => {
     expect(codeOf(signed.raw, expired, Date.UTC(2026, 5, 1) + 1)).toBe('SignerNotAllowed');
   });
 
-  it('is not valid before its time, and a first sight in the future does not make it so', () => {
+  it('is not valid before its time, and a first observation in the future does not make it so', () => {
     const later = withOptions('valid-after="20270101Z"');
     expect(codeOf(signed.raw, later)).toBe('SignerNotAllowed');
     expect(codeOf(signed.raw, later, Date.UTC(2027, 5, 1))).toBe('SignerNotAllowed');

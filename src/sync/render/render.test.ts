@@ -153,7 +153,7 @@ class Web extends Base {}`,
 });
 
 describe.concurrent('a fleet that does not run is refused with its line', () => {
-  const mistakes: [what: string, source: string | Record<string, string>, finding: object][] = [
+  const errors: [what: string, source: string | Record<string, string>, finding: object][] = [
     ['a syntax error', 'const a = ;', { code: 'RenderSyntax', file: ENTRY, line: 1, column: 11 }],
     ['a type error that stripping meets', 'const a: = 1;', { code: 'RenderSyntax', line: 1 }],
     [
@@ -355,7 +355,7 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
     ],
   ];
 
-  it.each(mistakes)('%s', async (_, source, finding) => {
+  it.each(errors)('%s', async (_, source, finding) => {
     expect(await refused(source)).toMatchObject(finding);
   });
 

@@ -5,9 +5,9 @@ import { typecheck } from './type-check.ts';
 const signal = AbortSignal.timeout(60_000);
 
 // The first check after a change of the sources makes declarations of them.
-beforeAll(() => mistakes({ [ENTRY]: '' }), 120_000);
+beforeAll(() => findingsOf({ [ENTRY]: '' }), 120_000);
 
-async function mistakes(files: Record<string, string>): Promise<unknown[]> {
+async function findingsOf(files: Record<string, string>): Promise<unknown[]> {
   const result = await typecheck(new Map(Object.entries(files)), { entry: ENTRY, signal });
   if (!result.checked) throw new Error(result.reason);
   return result.findings;
@@ -17,7 +17,7 @@ it('finds what rendering would not: misspelt props, wrong values, at their lines
   const body = `  new MachineSet(web, 'web', { provider: 'local', replicaz: 3 });
   new MachineComponentSet(cluster, 'a', { component: '1.0.0', batches: 7 });
   new DefenderPolicy(cluster, 'd', { limits: [{ name: 'a', scope: 'Node', maxUnavailable: 1 }] });`;
-  expect(await mistakes({ [ENTRY]: inCluster(body), 'fleet/unused.ts': 'not typescript' })).toMatchObject([
+  expect(await findingsOf({ [ENTRY]: inCluster(body), 'fleet/unused.ts': 'not typescript' })).toMatchObject([
     { code: 'TS2561', file: ENTRY, line: 6, column: 51, message: expect.stringContaining("Did you mean to write 'replicas'?") as unknown },
     { code: 'TS2322', line: 7, column: 43 },
     { code: 'TS2322', line: 7, column: 63 },
@@ -41,7 +41,7 @@ process.exit(1);`,
     'fleet/web.service': '[Service]',
     LICENSE: 'do what you like',
   };
-  expect(await mistakes(files)).toMatchObject([{ code: 'TS2591', line: 10 }]);
+  expect(await findingsOf(files)).toMatchObject([{ code: 'TS2591', line: 10 }]);
 });
 
 it('refuses TypeScript that rendering cannot strip, and types imported as values', async () => {
@@ -49,12 +49,12 @@ it('refuses TypeScript that rendering cannot strip, and types imported as values
     [ENTRY]: "import { T } from './a.ts';\nenum A { B }\nexport const t: T = { a: A.B };",
     'fleet/a.ts': 'export interface T { a: number }',
   };
-  expect((await mistakes(files)).map((finding) => (finding as { code: string }).code)).toEqual(['TS1484', 'TS1294']);
+  expect((await findingsOf(files)).map((finding) => (finding as { code: string }).code)).toEqual(['TS1484', 'TS1294']);
 });
 
 it('says when there is no entry, and refuses paths that lead out', async () => {
-  expect(await mistakes({ 'fleet/other.ts': '' })).toMatchObject([{ code: 'RenderNotFound', file: ENTRY }]);
-  await expect(mistakes({ [ENTRY]: '', '../out.ts': '' })).rejects.toThrow('"../out.ts" leads out of the commit');
+  expect(await findingsOf({ 'fleet/other.ts': '' })).toMatchObject([{ code: 'RenderNotFound', file: ENTRY }]);
+  await expect(findingsOf({ [ENTRY]: '', '../out.ts': '' })).rejects.toThrow('"../out.ts" leads out of the commit');
 });
 
 it('ends when the caller no longer wants it', async () => {

@@ -746,7 +746,7 @@ describe('a cell', () => {
     expect(CELLS.map(content)).toEqual(['1', '1']);
   });
 
-  it('is heard: its news needs no other look', async () => {
+  it('is watched: its news needs no other read', async () => {
     startHub();
     await until(done(commit({ [UNIT]: settings('1') })), 10_000);
     await clock.advance(20_000);

@@ -53,7 +53,7 @@ describe('stages', () => {
     expect(world.applied()).not.toContain('pre A');
   });
 
-  it('invariant 7: a cell that is not heard is neither proved nor gone', () => {
+  it('invariant 7: a stale cell is neither proved nor gone', () => {
     const world = fleetWorld();
     world.commit({ [UNIT]: 'A' });
     world.turn();

@@ -127,7 +127,7 @@ describe('a cluster', () => {
   it.each<[string, Contents | Away, Cluster['spec'], string | undefined]>([
     ['that is reached', {}, {}, undefined],
     ['without a connection', away, {}, 'no answer'],
-    ['that is not heard', { away }, {}, 'no answer'],
+    ['that is stale', { away }, {}, 'no answer'],
     ['that is paused', {}, { paused: true }, 'the Cluster is paused'],
     ['that is paused no more', {}, { paused: false }, undefined],
   ])('%s', (_what, contents, spec, blocked) => {
@@ -136,7 +136,7 @@ describe('a cluster', () => {
 
   it.each<[string, Contents | Away, LiveUnit['state']]>([
     ['without a connection', away, 'Unknown'],
-    ['that is not heard', { objects: [live('MachineComponentSet', 'kubelet')], away }, 'Unknown'],
+    ['that is stale', { objects: [live('MachineComponentSet', 'kubelet')], away }, 'Unknown'],
     ['whose sets are not listed yet', { unsynced: ['MachineComponentSet'] }, 'Unknown'],
     ['that has no such set', {}, 'Absent'],
     ['that has another one', { objects: [live('MachineComponentSet', 'runtime')] }, 'Absent'],

@@ -27,11 +27,11 @@ export function validate(schema: SchemaNode, value: Json, allowDuplicates: boole
       ? validateList(schema.list, value, allowDuplicates)
       : [{ path: '', message: `expected list, got ${valueText(value)}` }];
   }
-  const message = scalarMistake(schema.scalar ?? 'untyped', value);
+  const message = scalarProblem(schema.scalar ?? 'untyped', value);
   return message === undefined ? none : [{ path: '', message }];
 }
 
-function scalarMistake(type: ScalarType, value: Json): string | undefined {
+function scalarProblem(type: ScalarType, value: Json): string | undefined {
   switch (type) {
     case 'numeric':
       return typeof value === 'number' ? undefined : `expected numeric (int or float), got ${typeText(value)}`;
