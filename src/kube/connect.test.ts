@@ -64,7 +64,7 @@ test('headers that came several times are one, and those that did not come are n
   expect(plainHeaders({ a: '1', b: ['2', '3'], c: undefined })).toEqual({ a: '1', b: '2, 3' });
 });
 
-test('a source of tokens that does not want to know hears of no refusal', () => {
+test('a source of tokens without a hook for refusals gets none', () => {
   expect(() => heed({ server, token: () => Promise.resolve('t') }, 401)).not.toThrow();
 });
 
