@@ -82,7 +82,7 @@ const COMPONENT: Shape = {
         defaults: PROBE_DEFAULTS,
       },
     },
-    nodeCredentials: { fields: { kubeconfig: 'Any', certificateAuthority: 'Any' } },
+    nodeCredentials: { fields: { kubeconfig: 'Any', certificateAuthority: 'Any', clientCertificate: 'Any' } },
     disposable: { list: { fields: { path: 'Any', olderThanSeconds: 'Any' } } },
     values: { list: { fields: { name: 'Any', pattern: 'Any' } } },
     healthDeadlineSeconds: 'Any',

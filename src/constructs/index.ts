@@ -25,6 +25,6 @@ export { FleetError, fleetErrorCodes, type FleetErrorCode } from './errors.ts';
 export { Kubelet, type KubeletProps } from './components/kubelet.ts';
 export { Containerd, type ContainerdProps } from './components/containerd.ts';
 export { CniPlugins } from './components/cni-plugins.ts';
-export { NodeProblemDetector, type NodeProblemDetectorProps } from './components/node-problem-detector.ts';
+export { KERNEL_MONITOR, NodeProblemDetector, type NodeProblemDetectorProps } from './components/node-problem-detector.ts';
 export { NodeExporter, type NodeExporterProps } from './components/node-exporter.ts';
 export { type Digests, type DownloadProps, type LinuxPlatform } from './components/download.ts';

@@ -1,19 +1,19 @@
-/** What nodes fetch: Debian's containerd, runc and CNI plugins in the form of their publishers, kubelets, and an image for pods. Served on the bridge. */
+/** What nodes fetch: Debian's containerd, runc and CNI plugins, and node-problem-detector, in the form of their publishers, kubelets, and an image for pods. Served on the bridge. */
 import { createHash } from 'node:crypto';
 import { createReadStream, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:https';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { archiveOf } from '../../src/cli/agent-package/archive.ts';
-import { KUBELETS } from '../../tools/nodes/programs.ts';
+import { DETECTOR, KUBELETS } from '../../tools/nodes/programs.ts';
 import { command } from './command.ts';
 import type { NodesControlPlane } from './control-plane.ts';
 
 export interface Artifacts {
   /** Ends with a slash. */
   readonly mirror: string;
-  readonly versions: { readonly containerd: string; readonly runc: string; readonly cni: string };
-  readonly sha256: Readonly<Record<'containerd' | 'runc' | 'cni' | `kubelet-${string}`, string>>;
+  readonly versions: { readonly containerd: string; readonly runc: string; readonly cni: string; readonly detector: string };
+  readonly sha256: Readonly<Record<'containerd' | 'runc' | 'cni' | 'detector' | `kubelet-${string}`, string>>;
   /** A docker-archive with `local/pod:1`. */
   readonly image: string;
   /** Puts bytes under a path of the mirror; returns their digest. */
@@ -51,6 +51,10 @@ export async function serveArtifacts(
       packed(['containerd', 'containerd-shim-runc-v2', 'ctr'].map((name) => [`bin/${name}`, `/usr/bin/${name}`])),
     ),
     runc: put(`runc/v${runc}/runc.amd64`, readFileSync('/usr/sbin/runc')),
+    detector: put(
+      `npd/v${DETECTOR}/node-problem-detector-v${DETECTOR}-linux_amd64.tar.gz`,
+      packed([['bin/node-problem-detector', programs.detector]]),
+    ),
     cni: put(`cni/v${cni}/cni-plugins-linux-amd64-v${cni}.tgz`, packed(plugins)),
   };
   for (const version of KUBELETS) {
@@ -71,7 +75,7 @@ export async function serveArtifacts(
   if (bound === null || typeof bound === 'string') throw new Error('no port');
   return {
     mirror: `https://${address}:${bound.port}/`,
-    versions: { containerd, runc, cni },
+    versions: { containerd, runc, cni, detector: DETECTOR },
     sha256: sha256 as Artifacts['sha256'],
     image: dockerArchive(join(folder, 'pod.tar'), programs.pod),
     put,

@@ -1,5 +1,5 @@
 /** What makes a Debian a Kubernetes node, by the constructs that fleets use. What differs from their defaults is of this rig, and says why. */
-import { CniPlugins, Containerd, Kubelet, type Release } from '../../src/constructs/index.ts';
+import { CniPlugins, Containerd, KERNEL_MONITOR, Kubelet, NodeProblemDetector, type Release } from '../../src/constructs/index.ts';
 import type { KubeletVersion } from '../../tools/nodes/programs.ts';
 import type { Artifacts } from './artifacts.ts';
 
@@ -117,5 +117,25 @@ export const kubelet = (
         },
       ],
       healthDeadlineSeconds: 60,
+    },
+  });
+
+/** Where the node's kernel log is, for its detector. All nodes share the kernel of the machine that they run on, so each has a file of its own. */
+export const KERNEL_LOG = '/var/log/kern.log';
+
+export const detector = ({ versions, sha256 }: Artifacts): Release =>
+  new NodeProblemDetector({
+    version: versions.detector,
+    sha256: { 'linux/amd64': sha256.detector },
+    urlBase: 'npd',
+    systemLogMonitors: {
+      'kernel-monitor.json': {
+        ...KERNEL_MONITOR,
+        plugin: 'filelog',
+        pluginConfig: { timestamp: '^.{15}', message: String.raw`kernel: \[.*\] (.*)`, timestampFormat: 'Jan _2 15:04:05' },
+        logPath: KERNEL_LOG,
+        // A machine's boot empties its kernel's log, and does not empty this file.
+        lookback: '0',
+      },
     },
   });

@@ -1,5 +1,5 @@
 /** A whole node by its cell: a plain Debian becomes a Ready Node of a real control plane, by sets of components, and stays one. */
-import { cpSync } from 'node:fs';
+import { appendFileSync, cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { rolldown } from 'rolldown';
@@ -10,16 +10,20 @@ import { API_VERSION } from '../../src/api/kind.ts';
 import { Machines } from '../../src/api/machine.ts';
 import { MachineComponents } from '../../src/api/machine-component.ts';
 import { MachineComponentSets } from '../../src/api/machine-component-set.ts';
+import { RemedyOperationJobs } from '../../src/api/remedy-operation-job.ts';
 import { runCellControllers } from '../../src/cli/cell.ts';
 import { manifests } from '../../src/cli/manifests.ts';
+import { fleetRules } from '../../src/cli/rules/fleet-rules.ts';
 import type { Release } from '../../src/constructs/index.ts';
 import { systemClock } from '../../src/kube/clock.ts';
 import type { Client } from '../../src/kube/client.ts';
 import { createClient } from '../../src/kube/http-client.ts';
 import { recordingLog } from '../../src/kube/testing/log.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../../src/sync/fleet/entry.ts';
+import { childBundle } from '../../src/sync/render/testing/child-bundle.ts';
 import { serveArtifacts, type Artifacts } from './artifacts.ts';
 import { command } from './command.ts';
-import { cniPlugins, containerd, kubelet, SANDBOX } from './components.ts';
+import { cniPlugins, containerd, detector, KERNEL_LOG, kubelet, SANDBOX } from './components.ts';
 import { startNodesControlPlane, type NodesControlPlane } from './control-plane.ts';
 import type { TestMachine } from './machine.ts';
 import { rigProvider, type RigProvider } from './provider.ts';
@@ -113,8 +117,13 @@ async function until<T>(what: string, holds: () => Promise<T | undefined | false
       const machine = provider.machine('n1');
       const journal = await machine?.run(['journalctl', '--no-pager', '-n', '60', '-o', 'cat']);
       const { status, spec } = (await client.find(Machines, { namespace: NS, name: 'n1' })) ?? {};
+      const jobs = (await client.listAll(RemedyOperationJobs)).items.map(({ spec, status }) => [
+        spec.action,
+        status?.phase,
+        status?.explanation,
+      ]);
       throw new Error(
-        `${what}: not within ${ms / 1000} s\n${JSON.stringify({ status, spec }, null, 1)}\n${troubles()}\n${journal?.stdout ?? ''}`,
+        `${what}: not within ${ms / 1000} s\n${JSON.stringify({ status, spec, jobs }, null, 1)}\n${troubles()}\n${journal?.stdout ?? ''}`,
       );
     }
     await delay(200);
@@ -310,6 +319,91 @@ test('a change of one line takes the kubelet to the next minor, drained and unco
     // A minor version drains.
     expect(await pod()).toBeUndefined();
   }
+});
+
+const byText = (a: unknown, b: unknown): number => String(a).localeCompare(String(b));
+const conditionOf = async (type: string) => (await node())?.status?.conditions?.find((each) => each.type === type);
+const logged = (line: string): void => {
+  const [, month = '', day = '', time = ''] = /^\w+ (\w+) (\d+) \d+ (\S+)/.exec(new Date().toString()) ?? [];
+  const stamp = `${month} ${String(Number(day)).padStart(2)} ${time}`;
+  appendFileSync(join(machineOf().disk, KERNEL_LOG), `${stamp} n1 kernel: [ 4711.000000] ${line}\n`);
+};
+
+test("a hung task in the kernel's log is seen by the real node-problem-detector, which has access as this node alone", async () => {
+  writeFileSync(join(machineOf().disk, KERNEL_LOG), '');
+  const release = detector(artifacts);
+  await apply([component(release)]);
+  await apply([set(release)]);
+  await until('the detector says that the kernel is well', async () => (await conditionOf('KernelDeadlock'))?.status === 'False');
+  await until('it is reported healthy', async () => (await statusOf('node-problem-detector'))?.state === 'Healthy');
+  const folder = '/etc/kubernetes/node-problem-detector';
+  expect((await machineOf().ok(['stat', '-c', '%a %U', `${folder}/client.pem`])).trim()).toBe('600 root');
+  const { users } = JSON.parse(await machineOf().ok(['cat', `${folder}/kubeconfig`])) as { users: [{ name: string; user: object }] };
+  expect(users[0]).toEqual({
+    name: 'system:node:n1',
+    user: { 'client-certificate': `${folder}/client.pem`, 'client-key': `${folder}/client.pem` },
+  });
+  const began = performance.now();
+  logged('task docker:7 blocked for more than 120 seconds.');
+  const found = await until('KernelDeadlock', async () => {
+    const { status, reason } = (await conditionOf('KernelDeadlock')) ?? {};
+    return status === 'True' && reason;
+  });
+  expect(found).toBe('TaskHung');
+  process.stderr.write(`the hung task was a condition of the Node ${((performance.now() - began) / 1000).toFixed(1)} s after the line\n`);
+});
+
+test("the catalogue's rule, enforced, migrates its pods and reboots it under Defender; in another boot it is proven healed and takes pods again", async () => {
+  const began = performance.now();
+  const bootID = (await node())?.status?.nodeInfo?.['bootID'];
+  await apply([
+    {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { namespace: NS, name: 'other' },
+      spec: {
+        containers: [{ name: 'other', image: SANDBOX, imagePullPolicy: 'Never', args: ['serve'] }],
+        terminationGracePeriodSeconds: 1,
+      },
+    },
+  ]);
+  await until('the pod Running', async () => (await client.find(Pods, { namespace: NS, name: 'other' }))?.status?.phase === 'Running');
+  const root = fileURLToPath(new URL('../..', import.meta.url));
+  const folder = { root, entry: DEFAULT_ENTRY, include: DEFAULT_INCLUDE };
+  const { rules } = await fleetRules(folder, await childBundle(), AbortSignal.timeout(60_000));
+  const rule = rules.find((each) => each.rule.metadata.name === 'hung-kernel-task')?.rule;
+  if (rule === undefined) throw new Error('the catalogue has no rule hung-kernel-task');
+  const { healedWhen } = rule.spec;
+  // As the catalogue has it, but for who decides (a person enforces it) and how long is waited.
+  const spec = { ...rule.spec, mode: 'Enforce', holdsForSeconds: 5, healedWhen: { ...healedWhen, forSeconds: 10 } };
+  await apply([{ apiVersion: API_VERSION, kind: rule.kind, metadata: { name: rule.metadata.name }, spec }]);
+  const jobs = async () => (await client.listAll(RemedyOperationJobs)).items.filter((each) => each.spec.rule === 'hung-kernel-task');
+  const machine = machineOf();
+  await until(
+    'another boot',
+    async () => {
+      const found = await node();
+      return isReady(found) && found?.status?.nodeInfo?.['bootID'] !== bootID;
+    },
+    2 * SECONDS,
+  );
+  process.stderr.write(
+    `the machine was Ready in another boot ${((performance.now() - began) / 1000).toFixed(0)} s after the rule was enforced\n`,
+  );
+  expect(await client.find(Pods, { namespace: NS, name: 'other' })).toBeUndefined();
+  const healed = await until('a job that succeeded', async () => (await jobs()).find(({ status }) => status?.phase === 'Succeeded'));
+  expect(healed.spec.action).toBe('Reboot');
+  expect((await jobs()).map(({ spec, status }) => [spec.action, status?.phase, status?.outcome]).toSorted(byText)).toEqual([
+    ['MigratePods', 'Failed', 'NotHealed'],
+    ['Reboot', 'Succeeded', 'Succeeded'],
+  ]);
+  await until('it takes pods again', async () => isReady(await node()) && (await node())?.spec?.unschedulable !== true);
+  expect((await conditionOf('KernelDeadlock'))?.status).toBe('False');
+  expect(await machine.bootID()).not.toBe(bootID);
+  await until('the ledger is empty', async () => {
+    const { status } = await client.get(Machines, { namespace: NS, name: 'n1' });
+    return status?.phase === 'Running';
+  });
 });
 
 test('a kubelet that does not work puts itself back, and the set says that it failed', async () => {

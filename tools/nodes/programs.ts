@@ -1,5 +1,5 @@
 /**
- * The programs of real nodes, for tests: kubelets of two minor versions, and the scheduler of their control plane. Built once from the Go
+ * The programs of real nodes, for tests: kubelets of two minor versions, node-problem-detector, and the scheduler of their control plane. Built once from the Go
  * module proxy, and kept outside the checkout.
  *
  *   node tools/nodes/programs.ts     builds them and prints their folders
@@ -16,12 +16,21 @@ export type KubeletVersion = (typeof KUBELETS)[number];
 
 const FOLDERS: Record<KubeletVersion, string> = { '1.34.4': '.', '1.33.13': 'v1.33' };
 
+/** Turns lines of the kernel's log into conditions of its Node. */
+export const DETECTOR = '1.36.0';
+const NPD: Module = {
+  folder: join(here, 'npd'),
+  packages: ['k8s.io/node-problem-detector/cmd/nodeproblemdetector'],
+  ldflags: `-s -w -X k8s.io/node-problem-detector/pkg/version.version=v${DETECTOR}`,
+};
+
 const POD: Module = { folder: join(here, 'pod'), packages: ['.'], ldflags: '-s -w' };
 
 export interface NodePrograms {
   readonly scheduler: string;
   /** What containers of tests run; static. */
   readonly pod: string;
+  readonly detector: string;
   readonly kubelets: Readonly<Record<KubeletVersion, string>>;
 }
 
@@ -56,14 +65,21 @@ export async function nodePrograms(say: Say): Promise<NodePrograms> {
     }
     kubelets[version] = join(folder, 'kubelet');
   }
-  const pod = await cachedAs('node-pod', [POD]);
-  if (!(await executable(join(pod, 'pod')))) {
-    const go = await goCommand();
-    if (typeof go === 'string') throw new Error(`there is no program for pods to test with: ${go}`);
-    await buildOnce(go, [POD], pod, () => executable(join(pod, 'pod')), say);
-  }
+  const pod = await programOf('node-pod', POD, 'pod', 'program for pods', say);
+  const detector = await programOf('node-detector', NPD, 'nodeproblemdetector', 'node-problem-detector', say);
   const all: Record<KubeletVersion, string> = { '1.34.4': kubelets['1.34.4'] ?? '', '1.33.13': kubelets['1.33.13'] ?? '' };
-  return { kubelets: all, pod: join(pod, 'pod'), scheduler: join(dirname(all[KUBELETS[0]]), 'kube-scheduler') };
+  return { kubelets: all, pod, detector, scheduler: join(dirname(all[KUBELETS[0]]), 'kube-scheduler') };
+}
+
+async function programOf(name: string, module: Module, file: string, what: string, say: Say): Promise<string> {
+  const folder = await cachedAs(name, [module]);
+  const program = join(folder, file);
+  if (!(await executable(program))) {
+    const go = await goCommand();
+    if (typeof go === 'string') throw new Error(`there is no ${what} to test with: ${go}`);
+    await buildOnce(go, [module], folder, () => executable(program), say);
+  }
+  return program;
 }
 
 if (import.meta.main) {

@@ -60,10 +60,12 @@ export interface Disposable {
   olderThanSeconds: number;
 }
 
-/** Paths of files that the agent makes for the kubelet of this node. */
+/** Paths of files that the agent makes for exactly this node. */
 export interface NodeCredentials {
   kubeconfig: string;
   certificateAuthority: string;
+  /** Of certificate and key, which the kubeconfig names then; absent: they are in the kubeconfig. */
+  clientCertificate?: string;
 }
 
 export interface ComponentSpec {
@@ -152,7 +154,7 @@ function credentialsOf(value: unknown, files: unknown): NodeCredentials {
   const at = 'spec.nodeCredentials';
   const fields = object(value, at);
   const taken = new Set(list(files, 'spec.files').map((each, index) => object(each, `spec.files[${index}]`)['path']));
-  const path = (name: 'kubeconfig' | 'certificateAuthority'): string => {
+  const path = (name: keyof NodeCredentials): string => {
     const found = pathOf(fields[name], `${at}.${name}`);
     const own = OWN_FOLDERS.find((each) => `${each}/`.startsWith(`${found}/`) || `${found}/`.startsWith(`${each}/`));
     if (own !== undefined)
@@ -161,7 +163,11 @@ function credentialsOf(value: unknown, files: unknown): NodeCredentials {
     taken.add(found);
     return found;
   };
-  return { kubeconfig: path('kubeconfig'), certificateAuthority: path('certificateAuthority') };
+  return {
+    kubeconfig: path('kubeconfig'),
+    certificateAuthority: path('certificateAuthority'),
+    ...(fields['clientCertificate'] === undefined ? {} : { clientCertificate: path('clientCertificate') }),
+  };
 }
 
 function disposableOf(value: unknown, index: number): Disposable {

@@ -11,7 +11,7 @@ import type { AgentContext } from '../context.ts';
 import { createDurable } from '../disk/durable.ts';
 import { makeRequest, pemOf } from './request.ts';
 import { layoutOf } from '../disk/layout.ts';
-import { heldIn, keepNodeCredentials, kubeconfigOf } from './node-credentials.ts';
+import { heldIn, heldInPem, keepNodeCredentials, kubeconfigOf } from './node-credentials.ts';
 import type { NodeCertificates } from './node-credentials.ts';
 import { nodeFiles } from '../ports/files.ts';
 
@@ -125,6 +125,39 @@ test('a refusal reports by whom and why; one that is good for a while yet goes o
   expect(config()).toBe(before);
   late.memory.cell.server = { ms: Date.now() + 25 * 3600_000, atMs: late.ports.clock.monotonic() };
   await expect(keepNodeCredentials(late, CREDENTIALS)).rejects.toMatchObject({ code: 'CredentialsRefused' });
+});
+
+test('a program that does not renew gets certificate and key as a file that it reads again; it is renewed, and the kubeconfig stays', async () => {
+  const credentials = { ...CREDENTIALS, clientCertificate: '/etc/kubernetes/pki/detector.pem' };
+  const path = join(root, credentials.clientCertificate);
+  const pemFile = (): string => readFileSync(path, 'utf8');
+  await keepNodeCredentials(contextOf(signing()), credentials);
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  const parsed = JSON.parse(config()) as { users: [{ name: string; user: object }] };
+  expect(parsed.users[0]).toEqual({ name: 'system:node:n1', user: { 'client-certificate': path, 'client-key': path } });
+  expect(heldInPem(pemFile(), 'n1', Date.now(), 1)).toBeDefined();
+  expect(heldInPem(pemFile(), 'n2', Date.now(), 1)).toBeUndefined();
+  const [before, kubeconfig] = [pemFile(), config()];
+  await keepNodeCredentials(contextOf(signing()), credentials);
+  expect([pemFile(), asked.length]).toEqual([before, 1]);
+  const late = contextOf(signing());
+  late.memory.cell.server = { ms: Date.now() + 20 * 3600_000, atMs: late.ports.clock.monotonic() };
+  await keepNodeCredentials(late, credentials);
+  expect(asked).toHaveLength(2);
+  expect(pemFile()).not.toBe(before);
+  expect(config()).toBe(kubeconfig);
+  for (const text of [
+    '',
+    before.slice(0, 300),
+    before.slice(before.indexOf('-----BEGIN PRIVATE')),
+    before.replace(/-----END PRIVATE KEY-----\s*$/, ''),
+  ]) {
+    writeFileSync(path, text);
+    const times = asked.length;
+    await keepNodeCredentials(contextOf(signing()), credentials);
+    expect(asked).toHaveLength(times + 1);
+    expect(heldInPem(pemFile(), 'n1', Date.now(), 1)).toBeDefined();
+  }
 });
 
 test('a link in its place is replaced, and what it leads to is neither read nor written', async () => {

@@ -11,13 +11,15 @@ import { makeRequest, pemOf } from './request.ts';
 import type { PendingRequest } from './state.ts';
 import type { SigningAnswer } from './wire.ts';
 import type { Manifest } from '../generation/manifest.ts';
+import { onNode } from '../disk/layout.ts';
 import { placeFile } from '../disk/node-files.ts';
 import { inReached, reach } from '../disk/reach.ts';
 
 /*
  * What a kubelet begins with: a kubeconfig for `system:node:NAME`, of a key that this agent has made and a certificate that it asked for as this machine
  * (docs/protocols.md#g4b). No token that others could use lies on a node for it. The kubelet takes it into its own store and renews there; this one is kept
- * good, for a kubelet whose own has run out while the node was off.
+ * good, for a kubelet whose own has run out while the node was off. A program that does not renew by itself gets its certificate as a file of its own, which it
+ * reads again when it changes.
  */
 
 /** How a certificate for the node is asked for, as this machine. */
@@ -42,21 +44,27 @@ interface HeldCertificate {
   key: string;
 }
 
-/** Makes both files good, unless they are. Errors: `CredentialsRefused`, `PathRefused`, `FileFailed`, those of the API server. */
-export async function keepNodeCredentials(ctx: AgentContext, { kubeconfig, certificateAuthority }: NodeCredentials): Promise<void> {
+/** Makes the files good, unless they are. Errors: `CredentialsRefused`, `PathRefused`, `FileFailed`, those of the API server. */
+export async function keepNodeCredentials(ctx: AgentContext, credentials: NodeCredentials): Promise<void> {
   const { ports, layout, durable, node } = ctx;
+  const { kubeconfig, certificateAuthority, clientCertificate } = credentials;
   const certificates = ports.cell.nodeCertificates;
   if (certificates === undefined)
     throw agentError('CredentialsRefused', 'this agent has no API server to ask for the certificate of its node');
   await placeFile(durable, layout.root, { path: certificateAuthority, content: certificates.certificateAuthority, mode: AUTHORITY_MODE });
-  const text = await readPlaced(ctx, kubeconfig);
-  const present = heldIn(text, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 2 / 3);
+  const text = await readPlaced(ctx, clientCertificate ?? kubeconfig);
+  const readFrom = clientCertificate === undefined ? heldIn : heldInPem;
+  const present = readFrom(text, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 2 / 3);
   const held =
     present ??
     (await asked(ctx, certificates).catch((error: unknown) =>
-      orElse(ctx, heldIn(text, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 1), error),
+      orElse(ctx, readFrom(text, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 1), error),
     ));
-  await placeFile(durable, layout.root, { path: kubeconfig, content: kubeconfigOf(certificates, node.name, held), mode: MODE });
+  // What the kubeconfig names is there before it.
+  if (clientCertificate !== undefined)
+    await placeFile(durable, layout.root, { path: clientCertificate, content: `${held.certificate.trimEnd()}\n${held.key}`, mode: MODE });
+  const user = clientCertificate === undefined ? held : { file: onNode(layout.root, clientCertificate) };
+  await placeFile(durable, layout.root, { path: kubeconfig, content: kubeconfigOf(certificates, node.name, user), mode: MODE });
 }
 
 /** One that is good for a while yet is no reason to stop. */
@@ -105,6 +113,20 @@ export function heldIn(text: string | undefined, nodeName: string, nowMs: number
     return isGood(certificate, key, nodeName, nowMs, part) ? { certificate, key } : undefined;
   } catch {
     // Of another form, or of somebody else.
+    return undefined;
+  }
+}
+
+/** The same of a file that has certificate and key. */
+export function heldInPem(text: string | undefined, nodeName: string, nowMs: number, part: number): HeldCertificate | undefined {
+  const [certificate, key] = [/-----BEGIN CERTIFICATE-----[^]*-----END CERTIFICATE-----\n/, /-----BEGIN PRIVATE KEY-----[^]*$/].map(
+    (pattern) => pattern.exec(text ?? '')?.[0],
+  );
+  if (certificate === undefined || key === undefined) return undefined;
+  try {
+    return isGood(certificate, key, nodeName, nowMs, part) ? { certificate, key } : undefined;
+  } catch {
+    // Cut off, or of somebody else.
     return undefined;
   }
 }
@@ -159,11 +181,11 @@ async function asked(ctx: AgentContext, certificates: NodeCertificates): Promise
   }
 }
 
-/** JSON is YAML. */
+/** JSON is YAML. `file`: absolute path on the node of a PEM of both. */
 export function kubeconfigOf(
   { server, certificateAuthority }: Pick<NodeCertificates, 'server' | 'certificateAuthority'>,
   nodeName: string,
-  held: HeldCertificate,
+  held: HeldCertificate | { file: string },
 ): string {
   const encoded = (text: string): string => Buffer.from(text).toString('base64');
   const name = 'kubenode';
@@ -174,7 +196,10 @@ export function kubeconfigOf(
     users: [
       {
         name: `system:node:${nodeName}`,
-        user: { 'client-certificate-data': encoded(held.certificate), 'client-key-data': encoded(held.key) },
+        user:
+          'file' in held
+            ? { 'client-certificate': held.file, 'client-key': held.file }
+            : { 'client-certificate-data': encoded(held.certificate), 'client-key-data': encoded(held.key) },
       },
     ],
     contexts: [{ name, context: { cluster: name, user: `system:node:${nodeName}` } }],

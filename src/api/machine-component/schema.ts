@@ -167,6 +167,11 @@ export const machineComponentSpec = Type.Object({
       {
         kubeconfig: credentialPath('0600: key and certificate of system:node:NAME, and the server'),
         certificateAuthority: credentialPath('0644: PEM of the authority of the server'),
+        clientCertificate: Type.Optional(
+          credentialPath(
+            '0600: PEM of certificate and key, which the kubeconfig then names; for programs that read it again by themselves, and so outlive the first',
+          ),
+        ),
       },
       {
         description:

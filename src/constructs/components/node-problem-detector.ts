@@ -2,52 +2,116 @@ import { Release } from '../release.ts';
 import { downloads, type DownloadProps } from './download.ts';
 
 export interface NodeProblemDetectorProps extends DownloadProps {
-  /** Monitors of the system log, by name of their file among those that the release brings. */
-  systemLogMonitors?: readonly string[];
+  /** Monitors of the system log, by name of their file; default: `KERNEL_MONITOR`. What each is, the documentation of node-problem-detector says. */
+  systemLogMonitors?: Readonly<Record<string, object>>;
+  /** More flags, after ours. */
+  flags?: readonly string[];
 }
 
 /**
- * node-problem-detector, which turns lines of the kernel's log into conditions of the Node. For real nodes. The set that installs it must
- * say where the API server is, `values: { apiServer: 'https://…' }`, and `/etc/kubernetes/node-problem-detector.kubeconfig` must be there.
- * Its restart disturbs nothing, so new versions need no permission.
+ * Conditions of the Node that the catalogue's rules read, from lines of the kernel's log. As shipped node-problem-detector makes KernelDeadlock of a hung task
+ * only where the task is docker's; here of any task. Each stays True until the detector is started again, which after a boot it is.
+ */
+export const KERNEL_MONITOR = {
+  plugin: 'kmsg',
+  logPath: '/dev/kmsg',
+  lookback: '5m',
+  bufferSize: 10,
+  source: 'kernel-monitor',
+  metricsReporting: true,
+  conditions: [
+    { type: 'KernelDeadlock', reason: 'KernelHasNoDeadlock', message: 'kernel has no deadlock' },
+    { type: 'ReadonlyFilesystem', reason: 'FilesystemIsNotReadOnly', message: 'no file system was remounted read-only' },
+  ],
+  rules: [
+    {
+      type: 'permanent',
+      condition: 'KernelDeadlock',
+      reason: 'TaskHung',
+      pattern: String.raw`task [\S ]+:\w+ blocked for more than \w+ seconds\.`,
+    },
+    {
+      type: 'permanent',
+      condition: 'ReadonlyFilesystem',
+      reason: 'FilesystemIsReadOnly',
+      pattern: 'Remounting filesystem read-only',
+    },
+    {
+      type: 'temporary',
+      reason: 'OOMKilling',
+      pattern: String.raw`Killed process \d+ (.+) total-vm:\d+kB, anon-rss:\d+kB, file-rss:\d+kB.*`,
+    },
+    { type: 'temporary', reason: 'KernelOops', pattern: 'BUG: unable to handle .*' },
+    { type: 'temporary', reason: 'Ext4Error', pattern: 'EXT4-fs error .*' },
+    { type: 'temporary', reason: 'IOError', pattern: 'Buffer I/O error .*' },
+    { type: 'temporary', reason: 'MemoryReadError', pattern: 'CE memory read error .*' },
+  ],
+};
+
+/**
+ * node-problem-detector, which turns lines of the kernel's log into conditions of the Node. For real nodes. Its access comes by the agent, as that of exactly
+ * this node, and is kept good. It needs a kubelet, which makes the Node. Its restart disturbs nothing, so new versions need no permission.
  */
 export class NodeProblemDetector extends Release {
   constructor({
     version,
     sha256,
     urlBase = 'https://github.com/kubernetes/node-problem-detector/releases/download',
-    systemLogMonitors = ['kernel-monitor.json'],
+    systemLogMonitors = { 'kernel-monitor.json': KERNEL_MONITOR },
+    flags = [],
     content,
   }: NodeProblemDetectorProps) {
-    const name = 'node-problem-detector';
-    const folder = `{{dir}}/${name}`;
-    const artifacts = downloads(name, sha256, (arch, digest) => ({
-      url: `${urlBase}/v${version}/${name}-v${version}-linux_${arch}.tar.gz`,
+    const artifacts = downloads(NAME, sha256, (arch, digest) => ({
+      url: `${urlBase}/v${version}/${NAME}-v${version}-linux_${arch}.tar.gz`,
       sha256: digest,
       unpack: 'TarGz',
     }));
-    super(name, version, artifacts, {
+    const monitors = Object.entries(systemLogMonitors).map(([file, monitor]) => ({
+      path: `${FOLDER}/${file}`,
+      content: `${JSON.stringify(monitor, null, 2)}\n`,
+    }));
+    super(NAME, version, artifacts, {
+      files: monitors,
+      nodeCredentials: CREDENTIALS,
       units: [
         {
-          name,
+          name: NAME,
           exec: [
-            `${folder}/bin/node-problem-detector`,
+            `{{dir}}/${NAME}/bin/${NAME}`,
             '--logtostderr',
-            `--config.system-log-monitor=${systemLogMonitors.map((file) => `${folder}/config/${file}`).join(',')}`,
-            `--apiserver-override={{values.apiServer}}?inClusterConfig=false&auth=/etc/kubernetes/${name}.kubeconfig`,
+            `--config.system-log-monitor=${monitors.map(({ path }) => path).join(',')}`,
+            // The server is that of the kubeconfig.
+            `--apiserver-override=?inClusterConfig=false&auth=${CREDENTIALS.kubeconfig}`,
             '--hostname-override={{machine.nodeName}}',
             '--address=127.0.0.1',
             '--port=20256',
+            '--prometheus-address=127.0.0.1',
+            '--prometheus-port=20257',
+            ...flags,
           ],
+          systemd: {
+            after: ['network-online.target'],
+            wants: ['network-online.target'],
+            restart: 'always',
+            restartSeconds: 5,
+          },
         },
       ],
       probes: [
-        { name: 'running', unit: name },
+        { name: 'running', unit: NAME },
         { name: 'healthz', http: { url: 'http://127.0.0.1:20256/healthz' } },
       ],
-      values: [{ name: 'apiServer', pattern: String.raw`https://(\[[0-9A-Fa-f:.]+\]|[-A-Za-z0-9.]+)(:[0-9]{1,5})?` }],
       disruption: { config: 'None', patch: 'None', minor: 'None', major: 'None' },
+      requires: [{ componentName: 'kubelet' }],
       ...content,
     });
   }
 }
+
+const NAME = 'node-problem-detector';
+const FOLDER = `/etc/kubernetes/${NAME}`;
+const CREDENTIALS = {
+  kubeconfig: `${FOLDER}/kubeconfig`,
+  certificateAuthority: `${FOLDER}/ca.crt`,
+  clientCertificate: `${FOLDER}/client.pem`,
+};
