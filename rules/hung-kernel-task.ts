@@ -1,8 +1,8 @@
 /**
  * A task of the kernel hangs, and the node still answers.
  *
- * Node Problem Detector reads "task NAME:PID blocked for more than 120 seconds" from the kernel's log. As shipped it makes a condition of it
- * only when the task is docker's (reason DockerHung); for other tasks give its kernel monitor a permanent rule with the reason TaskHung.
+ * Node Problem Detector reads "task NAME:PID blocked for more than 120 seconds" from the kernel's log. The component `NodeProblemDetector` makes a condition of
+ * it for any task (reason TaskHung); as published it does so only when the task is docker's (reason DockerHung).
  * https://github.com/kubernetes/node-problem-detector/blob/master/config/kernel-monitor.json
  *
  * - Nothing but a boot ends a task in uninterruptible sleep, so restarting services is not tried. Pods are taken away first, while the

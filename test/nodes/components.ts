@@ -128,6 +128,8 @@ export const detector = ({ versions, sha256 }: Artifacts): Release =>
     version: versions.detector,
     sha256: { 'linux/amd64': sha256.detector },
     urlBase: 'npd',
+    // It reports what has not changed every five minutes, and a repair is proven by what is reported after it.
+    flags: ['--k8s-exporter-heartbeat-period=5s'],
     systemLogMonitors: {
       'kernel-monitor.json': {
         ...KERNEL_MONITOR,

@@ -117,13 +117,14 @@ async function until<T>(what: string, holds: () => Promise<T | undefined | false
       const machine = provider.machine('n1');
       const journal = await machine?.run(['journalctl', '--no-pager', '-n', '60', '-o', 'cat']);
       const { status, spec } = (await client.find(Machines, { namespace: NS, name: 'n1' })) ?? {};
+      const conditions = (await node())?.status?.conditions;
       const jobs = (await client.listAll(RemedyOperationJobs)).items.map(({ spec, status }) => [
         spec.action,
         status?.phase,
         status?.explanation,
       ]);
       throw new Error(
-        `${what}: not within ${ms / 1000} s\n${JSON.stringify({ status, spec, jobs }, null, 1)}\n${troubles()}\n${journal?.stdout ?? ''}`,
+        `${what}: not within ${ms / 1000} s\n${JSON.stringify({ status, spec, conditions, jobs }, null, 1)}\n${troubles()}\n${journal?.stdout ?? ''}`,
       );
     }
     await delay(200);
@@ -221,17 +222,16 @@ test('no credential lies there but those of this node; the kubelet took the one 
     expect([spec.username, status?.conditions?.map(({ reason }) => reason)]).toEqual(['system:node:n1', ['NodeUnclaimed']]);
 });
 
+/** No registry is reachable. It may be there already. */
+async function importImage(machine: TestMachine): Promise<void> {
+  cpSync(artifacts.image, join(machine.disk, 'root/pod.tar'));
+  const ctr = '/var/lib/kubenode/components/containerd/current/containerd/bin/ctr';
+  await machine.ok([ctr, '-n', 'k8s.io', 'images', 'import', '/root/pod.tar']);
+}
+
 test('a pod runs on it and answers; its container outlives a restart of containerd, of the kubelet, and of the agent', async () => {
   const machine = machineOf();
-  cpSync(artifacts.image, join(machine.disk, 'root/pod.tar'));
-  await machine.ok([
-    '/var/lib/kubenode/components/containerd/current/containerd/bin/ctr',
-    '-n',
-    'k8s.io',
-    'images',
-    'import',
-    '/root/pod.tar',
-  ]);
+  await importImage(machine);
   await apply([
     {
       apiVersion: 'v1',
@@ -321,7 +321,6 @@ test('a change of one line takes the kubelet to the next minor, drained and unco
   }
 });
 
-const byText = (a: unknown, b: unknown): number => String(a).localeCompare(String(b));
 const conditionOf = async (type: string) => (await node())?.status?.conditions?.find((each) => each.type === type);
 const logged = (line: string): void => {
   const [, month = '', day = '', time = ''] = /^\w+ (\w+) (\d+) \d+ (\S+)/.exec(new Date().toString()) ?? [];
@@ -354,8 +353,9 @@ test("a hung task in the kernel's log is seen by the real node-problem-detector,
 });
 
 test("the catalogue's rule, enforced, migrates its pods and reboots it under Defender; in another boot it is proven healed and takes pods again", async () => {
+  await importImage(machineOf());
   const began = performance.now();
-  const bootID = (await node())?.status?.nodeInfo?.['bootID'];
+  const before = await machineOf().bootID();
   await apply([
     {
       apiVersion: 'v1',
@@ -379,28 +379,25 @@ test("the catalogue's rule, enforced, migrates its pods and reboots it under Def
   await apply([{ apiVersion: API_VERSION, kind: rule.kind, metadata: { name: rule.metadata.name }, spec }]);
   const jobs = async () => (await client.listAll(RemedyOperationJobs)).items.filter((each) => each.spec.rule === 'hung-kernel-task');
   const machine = machineOf();
-  await until(
-    'another boot',
-    async () => {
-      const found = await node();
-      return isReady(found) && found?.status?.nodeInfo?.['bootID'] !== bootID;
-    },
-    2 * SECONDS,
-  );
+  await machine.rebooted(before);
+  await until('Ready in another boot', async () => {
+    const found = await node();
+    return isReady(found) && found?.status?.nodeInfo?.['bootID'] === (await machine.bootID());
+  });
   process.stderr.write(
     `the machine was Ready in another boot ${((performance.now() - began) / 1000).toFixed(0)} s after the rule was enforced\n`,
   );
   expect(await client.find(Pods, { namespace: NS, name: 'other' })).toBeUndefined();
-  const healed = await until('a job that succeeded', async () => (await jobs()).find(({ status }) => status?.phase === 'Succeeded'));
-  expect(healed.spec.action).toBe('Reboot');
-  expect((await jobs()).map(({ spec, status }) => [spec.action, status?.phase, status?.outcome]).toSorted(byText)).toEqual([
-    ['MigratePods', 'Failed', 'NotHealed'],
-    ['Reboot', 'Succeeded', 'Succeeded'],
-  ]);
+  await until('the boot is proven to have healed it', async () =>
+    (await jobs()).some(({ spec, status }) => spec.action === 'Reboot' && status?.phase === 'Succeeded'),
+  );
+  process.stderr.write(`it was proven healed ${((performance.now() - began) / 1000).toFixed(0)} s after the rule was enforced\n`);
+  const ends = (await jobs()).map(({ spec, status }) => `${spec.action} ${status?.phase} ${status?.outcome}`);
+  // Each once: pods away, then one boot.
+  expect(ends.toSorted()).toEqual(['MigratePods Succeeded Succeeded', 'Reboot Succeeded Succeeded']);
   await until('it takes pods again', async () => isReady(await node()) && (await node())?.spec?.unschedulable !== true);
   expect((await conditionOf('KernelDeadlock'))?.status).toBe('False');
-  expect(await machine.bootID()).not.toBe(bootID);
-  await until('the ledger is empty', async () => {
+  await until('the Machine Running', async () => {
     const { status } = await client.get(Machines, { namespace: NS, name: 'n1' });
     return status?.phase === 'Running';
   });
