@@ -19,7 +19,7 @@ const FOLDERS: Record<KubeletVersion, string> = { '1.34.4': '.', '1.33.13': 'v1.
 /** Turns lines of the kernel's log into conditions of its Node. */
 export const DETECTOR = '1.36.0';
 const NPD: Module = {
-  folder: join(here, 'npd'),
+  folder: join(here, 'detector'),
   packages: ['k8s.io/node-problem-detector/cmd/nodeproblemdetector'],
   ldflags: `-s -w -X k8s.io/node-problem-detector/pkg/version.version=v${DETECTOR}`,
 };

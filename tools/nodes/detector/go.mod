@@ -1,4 +1,4 @@
-module kubenode.io/tools/npd
+module kubenode.io/tools/nodes/detector
 
 go 1.26.5
 
