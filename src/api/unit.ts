@@ -12,6 +12,11 @@ export interface Unit {
   objects: KubeObject[];
 }
 
+export function groupOf(apiVersion: string): string {
+  return apiVersion.slice(0, Math.max(0, apiVersion.indexOf('/')));
+}
+
+/** Without the group: a cluster has no two units of one kind and name in two groups (docs/protocols.md#e1). */
 export function unitKey(object: KubeObject): string {
   const { namespace, name } = object.metadata;
   return `${object.kind}/${namespace === undefined ? '' : `${namespace}/`}${name}`;

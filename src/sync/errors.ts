@@ -8,6 +8,8 @@ export const syncErrorCodes = {
   HistoryRewritten: content('the head does not descend from what was accepted last'),
   HistoryTooLong: content('more commits since then than can be checked'),
   ClusterMoved: content('it moves a known cluster to another stage, cell or name, which a person has to accept'),
+  GroupChanged: content('it gives a unit another API group than that of the object which is there'),
+  GroupInUse: surroundings('an object of the former API group that is not removed yet'),
   Unsigned: content('a new commit without an acceptable signature'),
   InvalidFleet: surroundings('the Fleet itself, or a Secret that it names'),
   DigestMismatch: content('a commit that no longer renders what it did'),

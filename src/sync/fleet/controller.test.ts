@@ -532,6 +532,22 @@ describe('a commit that is accepted', () => {
     expect([renders.length, statusWrites(), swept.length]).toEqual([1, writes, 1]);
   });
 
+  it('E1: gives no unit another API group, since its former object would stay in no record', async () => {
+    const widget = (group: string): KubeObject => ({
+      apiVersion: `${group}/v1`,
+      kind: 'Widget',
+      metadata: { namespace: 'web', name: 'w' },
+    });
+    const groups: Record<string, string> = { c1: 'b.example.com', c2: 'a.example.com' };
+    const branch = { ...branchAt('c1'), renders: (commit: string) => renderedOf({ one: [widget(groups[commit] ?? '')] }) };
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    branch.head = 'c2';
+    await until(() => ready()?.reason === 'GroupChanged', 31_000);
+    expect(ready()?.message).toContain('Widget/web/w in one from b.example.com to a.example.com');
+    expect([ready()?.message.includes('tried again'), going()]).toEqual([false, ['c1']]);
+  });
+
   it('that drops a cluster says so: what was applied there stays', async () => {
     const a = configMap('settings', 'a');
     let clusters: Record<string, KubeObject[]> = { one: [a], two: [a], three: [a] };

@@ -1,5 +1,6 @@
-/** What a rendered commit changes, against what is wanted and recorded now. Pure but for the renderings of earlier commits, which are asked for. */
+/** What a rendered commit changes, against what is wanted and recorded now; or why that cannot be judged. Pure but for the renderings of earlier commits, which are asked for. */
 import type { Bundles } from '../bundles.ts';
+import { refuseGroupChanges } from '../group-changes.ts';
 import { machinesOf, replicasOf } from '../going.ts';
 import { carriedBy, countedBy, removingBy, withoutCommits, type PlanInput } from '../plan.ts';
 import { REMOVAL } from '../records.ts';
@@ -16,6 +17,7 @@ export interface Renderings {
 export async function planInput(view: FleetView, rendered: RenderedCommit, { bundles, render }: Renderings): Promise<PlanInput> {
   const { fleet, rollouts, clusters, recorded, wanted } = view;
   const { name } = fleet.metadata;
+  await refuseGroupChanges({ clusters: rendered.clusters, recorded, wanted, bundles });
   return {
     fleet,
     rendered: digestsOf(rendered),

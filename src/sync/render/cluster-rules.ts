@@ -6,10 +6,9 @@ import { MachineComponentSets, type MachineComponentSet } from '../../api/machin
 import { NodeRemediers } from '../../api/node-remedier.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { emptyShadowSeconds, leastShadowSeconds, REHEARSAL_ANNOTATIONS, wrongTerms } from '../../api/rehearsal.ts';
-import { splitUnits, unitKey } from '../../api/unit.ts';
+import { groupOf, splitUnits, unitKey } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import type { Kind } from '../../api/kind.ts';
-import { groupOf } from './kind-rules.ts';
 import type { ObjectFinding } from './object-rules.ts';
 
 /** A finding and the object it is about. */
@@ -33,10 +32,18 @@ export function checkDuplicates(objects: readonly KubeObject[], where: (object: 
   const first = new Map<string, KubeObject>();
   const findings: ClusterFinding[] = [];
   for (const object of objects) {
-    // The version is left out: two versions of a kind are the same object to the server.
-    const key = `${groupOf(object.apiVersion)}/${unitKey(object)}`;
+    // Two versions of a kind are the same object to the server, and two groups the same unit (docs/protocols.md#e1).
+    const key = unitKey(object);
     const other = first.get(key);
     if (other === undefined) first.set(key, object);
+    else if (groupOf(other.apiVersion) !== groupOf(object.apiVersion))
+      findings.push({
+        about: object,
+        code: 'Duplicate',
+        path: 'apiVersion',
+        message: `"${object.apiVersion}" is another group than "${other.apiVersion}" of the object at ${where(other)}, which has the same kind and name: a unit is known by these without the group`,
+        next: 'give one of them another name',
+      });
     else
       findings.push({
         about: object,

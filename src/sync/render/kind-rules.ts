@@ -1,6 +1,7 @@
 /** Which kinds a fleet may hold, and where their objects live. */
 import { CELL_KINDS } from '../../api/kinds.ts';
 import { API_VERSION, GROUP, type Kind } from '../../api/kind.ts';
+import { groupOf } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
 
 export type Scope = 'Namespaced' | 'Cluster' | 'Unknown';
@@ -27,11 +28,14 @@ const BUILTIN: [apiVersion: string, scope: Scope, kinds: string[]][] = [
   ['rbac.authorization.k8s.io/v1', 'Cluster', ['ClusterRole', 'ClusterRoleBinding']],
 ];
 
-const CLOSED_GROUPS = new Set(BUILTIN.map(([apiVersion]) => groupOf(apiVersion)));
+/** Kinds that units are known by without their group (docs/protocols.md#e1), and the group whose they are. */
+const GROUP_BY_KIND = new Map([
+  ...CELL_KINDS.map((each): [string, string] => [each.kind, each.group]),
+  ['Namespace', ''],
+  ['CustomResourceDefinition', 'apiextensions.k8s.io'],
+]);
 
-export function groupOf(apiVersion: string): string {
-  return apiVersion.slice(0, Math.max(0, apiVersion.indexOf('/')));
-}
+const CLOSED_GROUPS = new Set(BUILTIN.map(([apiVersion]) => groupOf(apiVersion)));
 
 /** Kinds of groups that are not named here pass as they are: their own server checks them. */
 export function kindRule({ apiVersion, kind }: KubeObject): KindRule {
@@ -46,6 +50,16 @@ export function kindRule({ apiVersion, kind }: KubeObject): KindRule {
       return { allowed: false, message: `\`apiVersion\` of a ${kind} must be "${API_VERSION}", got "${apiVersion}"` };
     return { allowed: true, scope: ours.namespaced ? 'Namespaced' : 'Cluster', kind: ours };
   }
+  const ownGroup = GROUP_BY_KIND.get(kind);
+  if (ownGroup !== undefined && ownGroup !== group && !CLOSED_GROUPS.has(group))
+    return {
+      allowed: false,
+      message: `a fleet holds no ${kind} of ${apiVersion}: a unit is known by its kind without the group, and ${kind} is a kind of ${ownGroup === '' ? 'Kubernetes itself' : ownGroup}`,
+      next:
+        ownGroup === GROUP
+          ? `write \`apiVersion: ${API_VERSION}\` where KubeNode's ${kind} is meant; else deliver it by other means`
+          : 'deliver it by other means',
+    };
   if (!CLOSED_GROUPS.has(group)) return { allowed: true, scope: 'Unknown', kind: undefined };
   const found = BUILTIN.find(([version, , kinds]) => version === apiVersion && kinds.includes(kind));
   if (found !== undefined) return { allowed: true, scope: found[1], kind: undefined };

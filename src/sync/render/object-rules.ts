@@ -1,10 +1,11 @@
 /** What must be true of one object by itself. */
 import type { FieldError } from '../../api/kind.ts';
+import { groupOf } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import { isLabel, isPathSegment, isSubdomain } from '../../api/object-name.ts';
 import type { FindingCode } from './errors.ts';
-import { groupOf, kindRule } from './kind-rules.ts';
+import { kindRule } from './kind-rules.ts';
 
 export interface ObjectFinding {
   code: FindingCode;

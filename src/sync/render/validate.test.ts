@@ -113,6 +113,31 @@ describe('what kubernetes needs besides nodes', () => {
     ]);
   });
 
+  it.each([
+    ['cluster.x-k8s.io/v1beta1', 'MachineSet'],
+    ['cluster.x-k8s.io/v1beta1', 'Machine'],
+    ['example.com/v1', 'MachineComponent'],
+    ['example.com/v1', 'MachineComponentSet'],
+    ['remedy.example.com/v1', 'NodeRemedier'],
+    ['example.com/v1', 'Freeze'],
+    ['example.com/v1', 'Namespace'],
+    ['example.com/v1', 'CustomResourceDefinition'],
+  ])('E1: of %s a %s is refused with its line: units are known by their kind without the group', (apiVersion, kind) => {
+    expect(findings([pool(), plain(apiVersion, kind, 'a', 'web')])).toMatchObject([
+      {
+        code: 'KindRefused',
+        line: 2,
+        message: expect.stringContaining(`a fleet holds no ${kind} of ${apiVersion}: a unit is known by its kind`) as unknown,
+        next: expect.stringContaining('deliver it by other means') as unknown,
+      },
+    ]);
+  });
+
+  it('E1: a kind of the hub is free in other groups, since no unit is of it', () => {
+    expect(findings([pool(), plain('postgresql.cnpg.io/v1', 'Cluster', 'a', 'web')])).toEqual([]);
+    expect(findings([plain('apiextensions.k8s.io/v1', 'CustomResourceDefinition', 'a.example.com')])).toEqual([]);
+  });
+
   it('a workload is refused with where it belongs', () => {
     expect(findings([pool(), plain('v1', 'Pod', 'a', 'web')])[0]?.next).toBe(
       'workloads are delivered by other means; a fleet holds nodes and what they need',
@@ -238,8 +263,27 @@ describe('one object', () => {
 describe('objects together', () => {
   it('of one name are refused with both lines, whatever their version', () => {
     expect(
-      findings([pool(), plain('example.com/v1', 'A', 'a'), plain('example.com/v2', 'A', 'a'), plain('example.org/v1', 'A', 'a')]),
+      findings([pool(), plain('example.com/v1', 'A', 'a'), plain('example.com/v2', 'A', 'a'), plain('example.org/v1', 'A', 'b')]),
     ).toMatchObject([{ code: 'Duplicate', line: 3, message: 'is made twice, here and at fleet/nodes.ts:2:3' }]);
+  });
+
+  it('E1: of one kind and name in two groups are refused with both lines: they would be one unit', () => {
+    const widget = (group: string, namespace = 'web') => plain(`${group}/v1`, 'Widget', 'w', namespace);
+    expect(findings([pool(), widget('a.example.com'), widget('b.example.com')])).toMatchObject([
+      {
+        code: 'Duplicate',
+        object: 'Widget/web/w',
+        path: 'apiVersion',
+        line: 3,
+        message: expect.stringContaining('another group than "a.example.com/v1" of the object at fleet/nodes.ts:2:3') as unknown,
+        next: 'give one of them another name',
+      },
+    ]);
+    expect(findings([pool(), pool('db'), widget('a.example.com'), widget('b.example.com', 'db')])).toEqual([]);
+    // As Knative has them beside each other.
+    expect(findings([pool(), plain('v1', 'Service', 'a', 'web'), plain('serving.knative.dev/v1', 'Service', 'a', 'web')])).toMatchObject([
+      { code: 'Duplicate', line: 3 },
+    ]);
   });
 
   it('must be in pools that are declared', () => {
