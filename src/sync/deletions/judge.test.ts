@@ -358,6 +358,11 @@ describe('E9: objects that are too many in a cluster refuse the commit', () => {
     expect(error.message).not.toContain('c20');
     expect((error as CodedError & { all: readonly string[] }).all).toHaveLength(30);
   });
+  test('each once, also where they are too many for their cluster and for the whole commit', () => {
+    const from = { 'prod-1': units(['a', 'b', 'c', 'd', 'e']), 'prod-2': units(['a', 'e']) };
+    const error = refused({ prune: { maxDeletions: 3 }, from, to: { 'prod-1': units(['e']), 'prod-2': units(['e']) } });
+    expect((error as CodedError & { all: readonly string[] }).all).toHaveLength(5);
+  });
 });
 
 describe('E9: a cluster of which it is not known how many machines it has', () => {
@@ -380,6 +385,9 @@ describe('E9: a cluster of which it is not known how many machines it has', () =
     expect(going(found)).toEqual([]);
     expect(found.heldBack?.waitsFor).toHaveLength(10);
     expect(found.heldBack?.next).toContain('it is judged again when the cluster is reached');
+    const uncounted = 'clusters of which this is not known counted as none';
+    expect(found.heldBack?.message).toContain(uncounted);
+    expect(planned({ from: tree(() => 4), to: tree(() => 3) }).heldBack?.message).not.toContain(uncounted);
   });
 });
 
