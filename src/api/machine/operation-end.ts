@@ -1,6 +1,6 @@
 /** How the operation that a Machine bears ended, by what the cell ordered and what was reported. Pure. */
 import type { Machine, Operation, OperationStatus, Outcome } from '../machine.ts';
-import { CONTROLLER_OPERATIONS } from '../node-remedier/values.ts';
+import { CONTROLLER_OPERATIONS, type ControllerOperation } from '../node-remedier/values.ts';
 
 /** A report that is final. One that names no outcome counts as PermanentFailure (docs/protocols.md#c7). */
 export interface OperationEnd {
@@ -17,7 +17,8 @@ export type OperationState =
   | ({ state: 'Ended'; order: Operation } & OperationEnd);
 
 /** Carried out by the machine controller, which reports it in `status.repair`; all else is carried out and reported by the agent. */
-export const isControllerOperation = (action: string | undefined): boolean => CONTROLLER_OPERATIONS.some((each) => each === action);
+export const isControllerOperation = (action: string | undefined): action is ControllerOperation =>
+  CONTROLLER_OPERATIONS.some((each) => each === action);
 
 /** What is reported of an operation. Where another order has taken its place on the Machine it is not known who carried it out. */
 function reportOf({ spec, status }: Machine, id: string): OperationStatus | undefined {

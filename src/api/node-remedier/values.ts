@@ -34,7 +34,8 @@ export const ACTION_TRAITS: Readonly<Record<Action, ActionTraits>> = {
  */
 export const AGENT_OPERATIONS = ['CleanDisk', 'RestartComponent', 'Reboot'] as const;
 export const CONTROLLER_OPERATIONS = ['MigratePods', 'Replace', 'PowerCycle'] as const;
-export type RepairOperation = (typeof AGENT_OPERATIONS)[number] | (typeof CONTROLLER_OPERATIONS)[number];
+export type ControllerOperation = (typeof CONTROLLER_OPERATIONS)[number];
+export type RepairOperation = (typeof AGENT_OPERATIONS)[number] | ControllerOperation;
 
 /** What holds where a rung sets nothing. */
 export const RUNG_DEFAULTS = { attempts: 1, timeoutSeconds: 600, cooldownSeconds: 0 } as const;

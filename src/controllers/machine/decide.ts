@@ -142,7 +142,7 @@ function ordered(view: MachineView, reservation: LedgerReservation): Decision {
   const end = endOf(machine);
   if (order === undefined || end === undefined) {
     if (isCordonLost(view, reservation)) return cordoningAgain(reservation);
-    if (order?.kind === 'Repair' && isControllerOperation(order.action)) return carryingOut(view, reservation, order);
+    if (order?.kind === 'Repair' && isControllerOperation(order.action)) return carryingOut(view, reservation, order, order.action);
     const successor = successorOf(reservation, machine, view.facts);
     if (successor !== undefined) return takingOver(view, reservation, successor);
     return {

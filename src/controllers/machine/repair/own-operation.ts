@@ -5,6 +5,7 @@
  */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Operation, OperationStatus, Outcome } from '../../../api/machine.ts';
+import type { ControllerOperation } from '../../../api/node-remedier/values.ts';
 import { isCordonedFor } from '../cordon/cordon.ts';
 import { evicting, obstacleTo, podsLeft } from '../drain/drain.ts';
 import { drainTimeoutMs, isReplaceable, operationTimeoutMs } from '../facts.ts';
@@ -15,20 +16,35 @@ import type { Decision, MachineView, Step } from '../view.ts';
 /** Taken by force under one proof. */
 const PODS_AT_ONCE = 20;
 
-export function carryingOut(view: MachineView, reservation: LedgerReservation, order: Operation): Decision {
+export function carryingOut(view: MachineView, reservation: LedgerReservation, order: Operation, action: ControllerOperation): Decision {
   const progress = view.machine.status?.repair;
   if (progress?.id !== reservation.id) {
-    return { steps: [{ do: 'BeginRepair', reservation, bootID: lastBoot(view), why: `${order.action ?? ''} begins` }] };
+    return { steps: [{ do: 'BeginRepair', reservation, bootID: lastBoot(view), why: `${action} begins` }] };
   }
-  const decision =
-    order.action === 'MigratePods'
-      ? migrating(view, reservation, order, progress)
-      : order.action === 'Replace'
-        ? replacing(view, reservation)
-        : cycling(view, reservation, progress);
+  const decision = carriedOut(view, reservation, order, action, progress);
   // A slow leader may ask the provider at any time. It must not do so for an operation that is over.
   const ends = decision.steps.some((step) => step.do === 'EndRepair');
   return ends ? { ...decision, steps: [...retiring(view, reservation), ...decision.steps] } : decision;
+}
+
+function carriedOut(
+  view: MachineView,
+  reservation: LedgerReservation,
+  order: Operation,
+  action: ControllerOperation,
+  progress: OperationStatus,
+): Decision {
+  switch (action) {
+    case 'MigratePods':
+      return migrating(view, reservation, order, progress);
+    case 'Replace':
+      return replacing(view, reservation);
+    case 'PowerCycle':
+      return cycling(view, reservation, progress);
+    default:
+      // A new operation must not become the strongest there is.
+      return action satisfies never;
+  }
 }
 
 /** Before the operation of a reservation is over. */
