@@ -19,10 +19,10 @@ export const HUB = 'kubenode-hub';
 /** The hub, in a cell: sync and rollouts. */
 export const SYNC = MANAGERS.sync;
 
-/** Whoever acts in this group is not held to the owner table. Nobody is in it. */
+/** A user who acts in this group is not held to the owner table. No user is a member of it. */
 export const BREAK_GLASS = 'kubenode:break-glass';
 
-/** Parts of Kubernetes that act for whoever deleted an owner or a namespace. */
+/** Parts of Kubernetes that act for the user who deleted an owner or a namespace. */
 export const CLUSTER_CONTROLLERS = [
   'system:kube-controller-manager',
   'system:serviceaccount:kube-system:generic-garbage-collector',

@@ -32,14 +32,14 @@ export type Writer =
 export interface Owners {
   create: Writer[];
   delete: Writer[];
-  /** Labels: they choose members of sets and say what sync may prune. */
+  /** Labels: they choose members of sets and what sync may prune. */
   labels: Writer[];
   /** Absent: as labels. */
   finalizers?: Writer[];
   ownerReferences?: Writer[];
   /** By field of `spec`. */
   fields: Record<string, Writer[]>;
-  /** What else `human` may say of an object that nothing controls: one that a person made. */
+  /** What else `human` may write into an object that nothing controls: one that a person made. */
   byHand?: { create: string[]; update: string[] };
 }
 

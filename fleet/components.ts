@@ -3,7 +3,7 @@
  * node-problem-detector on one machine without root. On real nodes use `Kubelet`, `Containerd` and their like from
  * `kubenode/constructs` instead.
  *
- * A version that a cluster has is immutable: changing what is said here about it is refused. Release a new version, or put
+ * A version that a cluster has is immutable: changing its declaration here is refused. Release a new version, or put
  * what varies between pools into `values` of the set.
  */
 import { locked, release, type Release, type ReleaseContent } from 'kubenode/constructs';

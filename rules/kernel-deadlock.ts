@@ -1,5 +1,5 @@
 /**
- * The kernel hangs and the node does not answer: the detector said KernelDeadlock, and then the kubelet fell silent.
+ * The kernel hangs and the node does not answer: the detector reported KernelDeadlock, and then the kubelet stopped renewing its Lease.
  *
  * - No drain can succeed, since nobody on the node ends its pods: the boot is the first thing to do. Where the agent is silent too, the
  *   provider cycles the power; without fencing proof nobody's pods are deleted by force.

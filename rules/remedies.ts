@@ -1,6 +1,6 @@
 /**
  * The repair rules, one file each: what a node looks like when it is ill, what is tried, and what proves that it helped. All of them are in
- * Shadow: they say what they would do, and do nothing. Enforcing one is a commit of one line, `mode: 'Enforce'`, after a look at what it said.
+ * Shadow: they report what they would do, and do nothing. Enforcing one is a commit of one line, `mode: 'Enforce'`, after a review of what it reported.
  *
  * Each rule has recorded histories under `histories/<rule>/`, which `kubenode rules test` and `npm test` replay. `docs/rules.md` describes what
  * to do when a rule asks a human.

@@ -73,7 +73,7 @@ export function agentPolicy(scope: Construct): void {
   });
 }
 
-/** Everyone else: what the agent says of its node stays as the agent said it. */
+/** Everyone else: what the agent reports of its node stays as the agent wrote it. */
 export function machineStatusPolicy(scope: Construct, namespace: string): void {
   policy(scope, {
     name: 'kubenode-machine-status',

@@ -68,7 +68,7 @@ export function literal(value: string | readonly string[] | Record<string, unkno
   return `{${entries.join(', ')}}`;
 }
 
-/** Whoever is held to the owner table: all but the parts of Kubernetes that carry out deletions, and whoever broke the glass. */
+/** Who is held to the owner table: all but the parts of Kubernetes that carry out deletions, and the group for emergencies. */
 export const HELD = [
   { name: 'not-kubernetes', expression: `!(request.userInfo.username in ${literal(CLUSTER_CONTROLLERS)})` },
   { name: 'not-break-glass', expression: `!(${literal(BREAK_GLASS)} in request.userInfo.groups)` },

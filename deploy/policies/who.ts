@@ -42,7 +42,7 @@ export const OWN_MANAGERS: readonly string[] = Object.values(MANAGERS);
 export const sameWriter = (a: string, b: string): string =>
   ['manager', 'operation', 'subresource'].map((field) => `${a}.?${field}.orValue('') == ${b}.?${field}.orValue('')`).join(' && ');
 
-/** Two records of managedFields say the same, but for their times. */
+/** Two records of managedFields are equal but for their times. */
 export const sameRecord = (a: string, b: string): string =>
   `${sameWriter(a, b)} && ${a}.?fieldsV1.orValue({}) == ${b}.?fieldsV1.orValue({})`;
 

@@ -89,7 +89,7 @@ const WRITES: Record<keyof typeof CELL_WRITERS, Rule[]> = {
   ],
 };
 
-/** What a commit may bring into a cell besides KubeNode's own kinds is for whoever runs the cell to say: label a ClusterRole with this. */
+/** What a commit may bring into a cell besides KubeNode's own kinds is for the administrator of the cell to decide: label a ClusterRole with this. */
 export const SYNC_LABEL = 'kubenode.io/aggregate-to-sync';
 
 const SYNCED: Rule[] = [

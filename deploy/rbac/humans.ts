@@ -47,9 +47,9 @@ export function humanRoles(scope: Construct, side: 'hub' | 'cell'): void {
     if (rules[word].length > 0)
       clusterRole(scope, `kubenode-${side}-${word}`, rules[word], Object.fromEntries(above[word].map((label) => [label, 'true'])));
   }
-  // By a RoleBinding in a pool, to whoever imports machines into it: a token of a bootstrap account admits an agent. Beside kubenode-operator, which makes
+  // By a RoleBinding in a pool, to the people who import machines into it: a token of a bootstrap account admits an agent. Beside kubenode-operator, which makes
   // the Machines; no part of it, since it gives tokens of every ServiceAccount there.
   if (side === 'cell') clusterRole(scope, 'kubenode-importer', [core('serviceaccounts/token', 'create')]);
-  // By a RoleBinding in this namespace, to whoever adds cells; not part of admin, which may be bound for the whole cluster.
+  // By a RoleBinding in this namespace, to the people who add cells; not part of admin, which may be bound for the whole cluster.
   if (side === 'hub') role(scope, SYSTEM_NAMESPACE, 'kubenode-cluster-secrets', [core('secrets', 'get list create patch update delete')]);
 }

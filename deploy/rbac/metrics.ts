@@ -1,4 +1,4 @@
-/** For whoever reads metrics, to be bound: what a request for `/metrics` is held to. */
+/** For readers of metrics, to be bound: what a request for `/metrics` is held to. */
 import type { Construct } from 'constructs';
 import { object } from '../object.ts';
 

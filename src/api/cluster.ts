@@ -104,7 +104,7 @@ export const unitStatus = Type.Object({
 });
 export type UnitStatus = Static<typeof unitStatus>;
 
-/** Something in the cell that a person should know of, as the cell's own controllers say it in a condition. */
+/** Something in the cell that a person should know of, as the cell's own controllers report it in a condition. */
 export const attention = Type.Object({
   object: Type.String({ maxLength: 512, description: 'Kind/[namespace/]name' }),
   type: Type.String({ maxLength: 64, description: 'of its condition' }),

@@ -3,7 +3,7 @@ import { errorsOf, surroundings, type ErrorTable } from '@kubenode/api-machinery
 
 export * from '@kubenode/api-machinery/errors';
 
-/** Objects, and fields of them, that are not what their kinds say. */
+/** Objects, and fields of them, that are not what their kinds define. */
 export const objectErrorCodes = {
   FormUnknown: surroundings('a specification of a form that this version does not know'),
   InvalidBatches: surroundings('batches of a set that cannot be'),

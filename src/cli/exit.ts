@@ -14,7 +14,7 @@ export const EXIT_CODES = `Exit codes
   2  the call itself was wrong
   3  the hub would refuse the commit (kubenode plan)
   8  still pending when the time was over
-  141  whoever read the output has gone, as with \`| head\`
+  141  the reader of the output has gone, as with \`| head\`
 `;
 
 /** One message, what to do next, and the code; a stack only where KUBENODE_DEBUG asks for it. */
@@ -34,7 +34,7 @@ function nextOf(error: unknown): string | undefined {
     return 'correct it, or name another: --kubeconfig FILE --context NAME';
   if (isCoded(error, kubeErrorCodes, 'Unreachable')) return 'is that the server you mean? Name another: --kubeconfig FILE --context NAME';
   if (!(error instanceof ApiError)) return undefined;
-  if (error.status === 401) return 'fetch a new kubeconfig from whoever issued it, or name another: --kubeconfig FILE --context NAME';
+  if (error.status === 401) return 'fetch a new kubeconfig from its issuer, or name another: --kubeconfig FILE --context NAME';
   if (error.status === 403) return 'ask its administrator to bind you kubenode-view, kubenode-operator or kubenode-admin';
   if (isUnserved(error)) return 'is it the hub, or the cell, that you mean? --context NAME; if so: kubenode install --hub, or --cell';
   return undefined;

@@ -11,7 +11,7 @@ interface Closable extends Server {
   closeAllConnections(): void;
 }
 
-/** Begins to listen at `host:port`, or `:port` for every address; `flag` said so. Errors: `Usage` for an address that is none; `ListenFailed`. */
+/** Begins to listen at `host:port`, or `:port` for every address; `flag` named it. Errors: `Usage` for an address that is none; `ListenFailed`. */
 export async function listenAt(server: Closable, address: string, flag: string): Promise<Listening> {
   const { host, port } = addressOf(address, flag);
   await new Promise<void>((resolve, reject) => {

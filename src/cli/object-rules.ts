@@ -8,7 +8,7 @@ const plain = (object: KubeObject): JsonObject => JSON.parse(JSON.stringify(obje
 
 const compiled = new Map<string, (object: Json) => FieldError[]>();
 
-/** What the CEL rules of its kind say of an object that its schema lets in: what any API server would refuse it for. Rules are compiled when they are first asked. */
+/** The findings of the CEL rules of its kind about an object that its schema lets in: what any API server would refuse it for. Rules are compiled when they are first asked. */
 export function judgeObject(object: KubeObject): FieldError[] {
   const kind = ALL_KINDS.find((each) => each.kind === object.kind && object.apiVersion === `${each.group}/${each.version}`);
   if (kind === undefined) return [];

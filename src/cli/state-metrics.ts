@@ -1,4 +1,4 @@
-/** What the objects of a hub or a cell say, as numbers: of the stores that the controllers keep anyway, and never by machine. */
+/** What the objects of a hub or a cell report, as numbers: of the stores that the controllers keep anyway, and never by machine. */
 import { Clusters } from '../api/cluster.ts';
 import { DisruptionLedgers } from '../api/disruption-ledger.ts';
 import { Fleets } from '../api/fleet.ts';

@@ -3,7 +3,7 @@ import type { Construct } from 'constructs';
 import { API_VERSION } from '../api/kind.ts';
 import { nameMissing } from './errors.ts';
 
-/** What may be said of any object besides its name. */
+/** What may be declared of any object besides its name. */
 export interface MetadataProps {
   labels?: Record<string, string> | undefined;
   annotations?: Record<string, string> | undefined;
@@ -29,7 +29,7 @@ export class KubeObject extends ApiObject {
 
 /**
  * Objects of different kinds may share a name, so an ID holds the kind. Two of one kind and name get two IDs here: that
- * they are the same object is for validation to say, which names the lines of both.
+ * they are the same object is for validation to report, which names the lines of both.
  */
 function freeID(scope: Construct, id: string): string {
   let free = id;

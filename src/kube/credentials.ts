@@ -59,6 +59,6 @@ function invalid(message: string, cause?: unknown): CodedError {
 
 function expired(source: string, what: string, untilMs: number): CodedError {
   return kubeError('CredentialsExpired', `${source}: its ${what} expired on ${new Date(untilMs).toISOString()}`, {
-    next: 'fetch a new kubeconfig from whoever issued it',
+    next: 'fetch a new kubeconfig from its issuer',
   });
 }

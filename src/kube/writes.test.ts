@@ -98,7 +98,7 @@ function lists(clock: FakeClock, asked: Readonly<Record<string, Reflector<KubeOb
   return times;
 }
 
-/** The next write is done, but nobody hears of it. */
+/** The next write is done, but its answer is lost. */
 function loseAnswer(server: FakeApiServer): void {
   const cancel = server.intercept(async (request) => {
     if (request.method === 'GET') return undefined;

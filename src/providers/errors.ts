@@ -24,7 +24,7 @@ const BY_ERRNO: Record<string, ProviderErrorCode> = {
   ENFILE: 'RateLimited',
 };
 
-/** Any failure as a provider's: coded ones as they are, what the system said by its errno, all else `Unavailable`. */
+/** Any failure as a provider's: coded ones as they are, errors of the system by their errno, all else `Unavailable`. */
 export function asProviderError(error: unknown, doing: string): CodedError<ProviderErrorCode> {
   if (isCoded(error, PROVIDER_ERRORS)) return error;
   return providerError(BY_ERRNO[errnoOf(error) ?? ''] ?? 'Unavailable', `${doing}: ${messageOf(error)}`, { cause: error });

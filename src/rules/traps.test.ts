@@ -81,7 +81,7 @@ describe('a dead detector leaves stale conditions behind', () => {
     expect(await jobsOf([slow], dead.slice(0, 1), { untilSeconds: 1001 })).toEqual(['Reboot 1000 Open']);
   });
 
-  it('and a rule that asks for Unknown by name hears of it', async () => {
+  it('and a rule that asks for Unknown by name matches it', async () => {
     const notReady = rule('not-ready', {
       when: { all: [{ fact: 'condition.Ready.status', operator: 'in', value: ['False', 'Unknown'] }] },
       holdsForSeconds: 120,

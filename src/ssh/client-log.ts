@@ -17,7 +17,7 @@ const SAYS: [RegExp, RemoteErrorCode][] = [
 
 /** From here on the log may quote the host, which need not have proved a key. A quotation may hold line feeds, so no later line is the client's either. */
 const QUOTES = /Received disconnect from|Disconnected from|Connection closed by \S+ port|Their offer:|Permission denied \(/;
-/** Said only to a host that has proved its key. It lists its methods itself. */
+/** Logged only of a host that has proved its key. It lists its methods itself. */
 const REFUSED = /^Permission denied \(([^)\r\n]*)/;
 const ASKING = /(?:^|,)(?:password|keyboard-interactive)(?:,|$)/;
 /** The one reason that only the host can give. It names no key and no password, so nothing is risked by a host that lies. */

@@ -15,7 +15,7 @@ export interface OpenSshOptions {
   identityFile?: string;
   /** Whether a user that is not root becomes it by `sudo -n`. Default: true. */
   sudo?: boolean;
-  /** Configuration file for ssh, for jump hosts; what is said here about keys, prompts and hosts goes before it. Absent: none is read. */
+  /** Configuration file for ssh, for jump hosts; what is set here about keys, prompts and hosts goes before it. Absent: none is read. */
   configFile?: string;
   connectSeconds?: number;
   /** For showing the keys of a host, from beginning to end. */

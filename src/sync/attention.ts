@@ -1,11 +1,11 @@
-/** What in a cell needs a person, from what its own controllers say. Pure. */
+/** What in a cell needs a person, from what its own controllers report. Pure. */
 import { ATTENTION_LIMIT, type Attention } from '../api/cluster.ts';
 import { API_VERSION } from '../api/kind.ts';
 import type { MachineSet } from '../api/machine-set.ts';
 import { plainText } from '../api/plain-text.ts';
 import type { Condition, KubeObject } from '../api/wire.ts';
 
-/** As the schema of a Cluster has it: an API server may say more. */
+/** As the schema of a Cluster has it: an API server may send more. */
 const LONGEST = { object: 512, reason: 256, message: 256 };
 
 /** By kind: the conditions that speak of trouble, and with which status. */
@@ -21,7 +21,7 @@ const TROUBLE: Record<string, readonly { type: string; status: Condition['status
   MachineComponentSet: [
     { type: 'Halted', status: 'True' },
     { type: 'Conflict', status: 'True' },
-    // What is halted or in conflict has said so; a ceiling and a pause are a person's own.
+    // What is halted or in conflict has reported it; a ceiling and a pause are a person's own.
     { type: 'Progressing', status: 'False', except: ['Complete', 'NoMachines', 'Halted', 'Conflict', 'Paused', 'Ceiling'] },
     { type: 'RequirementsMet', status: 'False' },
   ],

@@ -19,7 +19,7 @@ export function correctionsOf(stored: Stored<KubeObject>, desired: KubeObject): 
   const others = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager !== MANAGERS.sync);
   const own = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager === MANAGERS.sync);
   // What is in one is nobody's to read in an Event.
-  const says = stored.kind === 'Secret' ? () => '' : (was: unknown, wanted: unknown) => ` from ${said(was)} to ${said(wanted)}`;
+  const says = stored.kind === 'Secret' ? () => '' : (was: unknown, wanted: unknown) => ` from ${valueText(was)} to ${valueText(wanted)}`;
   const found = differences(valueOf(stored), valueOf(desired), [])
     // A field that is still sync's own differs because the commit, or the lane, does.
     .filter(({ path }) => ownerOf(own, path) === undefined)
@@ -53,7 +53,7 @@ function ownerOf(entries: readonly ManagedFieldsEntry[], path: readonly string[]
   return entries.find((entry) => names(entry, path))?.manager;
 }
 
-function said(value: unknown): string {
+function valueText(value: unknown): string {
   if (value === undefined || value === null) return 'nothing';
   const text = typeof value === 'string' ? `"${value}"` : JSON.stringify(value);
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;

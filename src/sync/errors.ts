@@ -14,7 +14,7 @@ export const syncErrorCodes = {
   InvalidFleet: surroundings('the Fleet itself, or a Secret that it names'),
   DigestMismatch: content('a commit that no longer renders what it did'),
   ClusterUnreachable: surroundings('a source or cluster that cannot be reached yet'),
-  ContentInvalid: surroundings('a cell says what no cell can say'),
+  ContentInvalid: surroundings('a cell reports what no cell can report'),
   ImmutableChanged: content('a version that is in the cluster with other content'),
   UnknownKind: surroundings('a kind that the cluster does not have yet'),
   NotOurs: surroundings('an object that belongs to another fleet'),

@@ -8,7 +8,7 @@ import type { KubeObject } from '../api/wire.ts';
 import { ownersOf } from './plan.ts';
 import { isGone } from './soak.ts';
 
-/** As the schema of a Cluster has it: an API server may say more. */
+/** As the schema of a Cluster has it: an API server may send more. */
 const LONGEST = { object: 512, fleet: 253 };
 
 /** By cluster: what is wanted there. `fleets`: the Rollouts in force of each. */

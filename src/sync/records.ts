@@ -31,7 +31,7 @@ export interface Aim {
   revoked?: boolean;
   /** When it is begun; absent: it bears no time. */
   at?: string;
-  /** The object was in the cell before: it is not new there, whatever the records say. */
+  /** The object was in the cell before: it is not new there, whatever the records hold. */
   found?: boolean;
   /** When what the cell has was begun, as it says: nothing is recorded to have begun before that. */
   writtenAt?: string | undefined;

@@ -268,7 +268,7 @@ function stamp(world: World, index: number, leader: Leader, set: number, held: H
   ];
   if (world.budget.lostReply > 0) {
     const lost = withLeader(spent(world, 'lostReply'), index, { flight: undefined, frozen: undefined, holds: false });
-    steps.push({ label: `${who} takes up set ${set} and hears nothing`, world: withLate(lost, call), fault: true });
+    steps.push({ label: `${who} takes up set ${set} and gets no answer`, world: withLate(lost, call), fault: true });
   }
   return steps;
 }
@@ -334,7 +334,7 @@ function goOn(world: World, index: number, leader: Leader, flight: Flight, { mut
   ];
   if (world.budget.lostReply > 0) {
     const lost = withLeader(spent(world, 'lostReply'), index, { flight: rest, frozen: undefined, holds: false });
-    moves.push({ label: `${who} ${wording(call)} and hears nothing`, world: withLate(lost, call), fault: true });
+    moves.push({ label: `${who} ${wording(call)} and gets no answer`, world: withLate(lost, call), fault: true });
   }
   return moves;
 }
@@ -385,7 +385,7 @@ function answers(world: World, index: number, leader: Leader, { mutation = NO_MU
     ];
     if (world.budget.lostReply > 0) {
       const lost = withLeader(spent(world, 'lostReply'), index, leader.frozen === undefined ? {} : { frozen: undefined, holds: false });
-      moves.push({ label: `${who} answers m${at} and hears nothing`, world: withLate(lost, call), fault: true });
+      moves.push({ label: `${who} answers m${at} and gets no answer`, world: withLate(lost, call), fault: true });
     }
     return moves;
   });

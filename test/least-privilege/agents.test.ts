@@ -121,7 +121,7 @@ each('an agent %s', (_, who) => {
     expect(found.map((outcome, index) => [...(cases[index] ?? []).slice(0, 2), outcome])).toEqual(cases);
   });
 
-  test('watches its own Machine by name, and hears of it', async () => {
+  test('watches its own Machine by name, and gets its events', async () => {
     const stop = AbortSignal.timeout(10_000);
     for await (const event of rig
       .as(who)

@@ -277,7 +277,7 @@ describe('a machine that a person makes', () => {
   });
 });
 
-test('nobody but the machine controller takes the finalizer of a Machine, which is what makes a deletion safe', async () => {
+test('nobody but the machine controller takes the finalizer of a Machine, so that a deletion is safe', async () => {
   await make({}, { finalizers: [FINALIZERS.machine] });
   for (const finalizers of [null, [], ['another/one']])
     for (const who of [WHO.operator, WHO.clusterAdmin, WHO.machineSet, WHO.machineComponentSet])

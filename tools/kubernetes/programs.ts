@@ -124,8 +124,8 @@ export async function findPrograms(say: Say): Promise<Programs> {
   try {
     return await download(minorOf(version), say);
   } catch (error) {
-    const said = error instanceof Error ? error.message : String(error);
-    missing.push(`downloading them with ${ENVTEST}: ${said.split('\n')[0] ?? ''}`);
+    const message = error instanceof Error ? error.message : String(error);
+    missing.push(`downloading them with ${ENVTEST}: ${message.split('\n')[0] ?? ''}`);
   }
   throw new Error(
     `there is no kube-apiserver and etcd to test against:\n${missing.map((line) => `  - ${line}`).join('\n')}\n` +

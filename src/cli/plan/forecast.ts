@@ -44,7 +44,7 @@ export interface ClusterForecast {
   /** Undefined: what is there now is not known here. */
   fields: FieldChange[] | undefined;
   effect?: MachineEffect;
-  /** Clusters that halted this content, and what they said: it begins nowhere until a person retries it (docs/protocols.md#e13). */
+  /** Clusters that halted this content, with their messages: it begins nowhere until a person retries it (docs/protocols.md#e13). */
   halts: readonly string[];
   /** What taking the commit back does there. */
   revert: { lane: Lane; disruption?: Disruption };

@@ -14,7 +14,7 @@ export interface Known {
   rendered(cluster: string, unit: string): RenderedUnit | undefined;
   /** Whether the record of any cluster revokes the digest. */
   isRevoked(unit: string, digest: string): boolean;
-  /** Clusters that halted the digest, each with what it said. */
+  /** Clusters that halted the digest, each with its message. */
   halts(unit: string, digest: string): readonly string[];
 }
 

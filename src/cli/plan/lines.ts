@@ -91,7 +91,7 @@ export function groupsOf({ clusters }: UnitForecast): Group[] {
   return [...Map.groupBy(clusters, key).values()].map((its) => ({ stage: its[0]?.stage ?? '', clusters: its }));
 }
 
-/** What all clusters have in common is said once. */
+/** What all clusters have in common is printed once. */
 function fieldGroups(groups: readonly Group[]): { only: string | undefined; changes: FieldChange[] | undefined }[] {
   const byFields = Map.groupBy(
     groups.flatMap(({ clusters }) => clusters),

@@ -7,7 +7,7 @@ import { leftComponents, TO_REMOVE } from '../../controllers/shared/left-compone
 import { claimedAliveUntilMs } from '../../kube/liveness.ts';
 import { age } from '../output.ts';
 
-/** Conditions that say of a machine itself that it does not work. */
+/** Conditions that report a machine itself as not working. */
 const CONDITIONS = ['Ready', 'InfrastructureReady', 'Admitted', 'NodeSynced'];
 
 export interface TroubleInput {

@@ -10,7 +10,7 @@ export function ago(time: string, nowMs: number): string {
   return Number.isNaN(ms) ? time : `${time.replace('.000Z', 'Z')} (${age(nowMs - ms)} ago)`;
 }
 
-/** What Defender said, in lines. */
+/** Defender's answer, in lines. */
 export function verdictLines(whose: string, verdict: Verdict): string[] {
   const { allowed, limit, used, of, holders = [], wouldPassWhen } = verdict;
   if (allowed) return [`${whose}: granted`];

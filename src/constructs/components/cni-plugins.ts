@@ -6,7 +6,7 @@ export const CNI_PLUGINS_FOLDER = '/var/lib/kubenode/components/cni-plugins/curr
 
 /**
  * The CNI project's plugins. For real nodes. `Containerd` looks for them where the agent keeps them; another runtime must be configured. They run
- * only while a pod starts or stops, so replacing them disturbs none. Which network uses them is said elsewhere (`/etc/cni/net.d`,
+ * only while a pod starts or stops, so replacing them disturbs none. Which network uses them is configured elsewhere (`/etc/cni/net.d`,
  * mostly by the network's own DaemonSet).
  */
 export class CniPlugins extends Release {

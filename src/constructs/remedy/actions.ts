@@ -32,7 +32,7 @@ export function replaceMachine(props: RungProps = {}): Rung {
   return rung('Replace', {}, props);
 }
 
-/** The end of every ladder, appended where it is missing. `note` is what whoever is paged should read first. */
+/** The end of every ladder, appended where it is missing. `note` is what the person who is paged should read first. */
 export function askHuman({ note }: { note?: string } = {}): Rung {
   return rung('Human', { note }, {});
 }

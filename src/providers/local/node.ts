@@ -51,7 +51,7 @@ interface KeptNode {
 }
 
 /**
- * Keeps one node as its files say until it is deleted, or `signal` cuts its power. Never rejects: what fails is logged and tried again, save
+ * Keeps one node as its files declare until it is deleted, or `signal` cuts its power. Never rejects: what fails is logged and tried again, save
  * that power is cut anyhow.
  */
 export async function keepNode(ports: NodePorts, nodesDir: string, layout: NodeLayout, signal: AbortSignal): Promise<void> {
@@ -89,7 +89,7 @@ async function step(node: KeptNode): Promise<'again' | 'done'> {
   return 'again';
 }
 
-/** What the files say now. */
+/** What the files declare now. */
 async function wanted({ ports: { disk }, layout }: KeptNode): Promise<Wanted> {
   const text = await disk.read(layout.instance);
   if (text === undefined) return 'off';

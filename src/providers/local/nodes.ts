@@ -32,7 +32,7 @@ export class LocalNodes {
     return parseInstance(text, instance);
   }
 
-  /** A folder that cannot be seen at all, say because it is not mounted, must not pass for one without nodes. */
+  /** A folder that cannot be read at all, for example because it is not mounted, must not pass for one without nodes. */
   async #assertReachable(): Promise<string[]> {
     const names = await this.#disk.list(this.#nodesDir);
     if (names !== undefined) return names;

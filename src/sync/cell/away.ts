@@ -23,7 +23,7 @@ export const CONNECTING = 'Connecting';
 const REASON = /^[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?$/;
 const LONGEST = 4096;
 
-/** A server may say any reason, and any message. */
+/** A server may send any reason, and any message. */
 export function awayOf(error: unknown, code = 'Unreachable'): Away {
   return plainAway({ reason: isCoded(error) ? error.code : code, message: messageOf(error) });
 }

@@ -42,7 +42,7 @@ export interface CellContent {
   client: Client;
   store(kind: string): Reflector<KubeObject> | undefined;
   resourceOf(object: { apiVersion: string; kind: string }): Promise<Resource>;
-  /** The time of its API server, ms: what its objects say of time is compared with nothing else (docs/protocols.md#h5). undefined while it is not known. */
+  /** The time of its API server, ms: times in its objects are compared with nothing else (docs/protocols.md#h5). undefined while it is not known. */
   now(): number | undefined;
   /** Asks whether it still has these kinds, and is the cluster that is meant; throws why not. To be called before anything is written there. */
   requireWritable(): Promise<void>;
@@ -143,7 +143,7 @@ export class OpenCell implements Cell {
     if (trouble !== undefined) throw new CellAway(trouble);
   }
 
-  /** Objects of another cluster say nothing of this one, and this one's content must not go there (docs/protocols.md#e15). */
+  /** Objects of another cluster prove nothing about this one, and this one's content must not go there (docs/protocols.md#e15). */
   #replaced(): Away | undefined {
     const { uid } = this.#probe;
     const expected = this.#expected;

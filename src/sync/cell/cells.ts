@@ -68,7 +68,7 @@ export function openCells(options: CellsOptions): Cells {
     const stopped = new AbortController();
     const signal = AbortSignal.any([options.signal, stopped.signal]);
     const cell = new OpenCell({ ...options, name, client, time, signal });
-    // A hub that starts has nothing to say of cells before that; one that hangs costs the others this once, and no more than the deadline.
+    // A hub that starts has nothing to report of cells before that; one that hangs costs the others this once, and no more than the deadline.
     await cell.firstProbe;
     open.set(name, {
       secretVersion: secret.metadata.resourceVersion,

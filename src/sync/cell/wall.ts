@@ -26,7 +26,7 @@ export interface CellWall {
   changed(): void;
 }
 
-/** Of requests: those that say that the server does not behave, and not that it is not reached. */
+/** Of requests: those that prove that the server misbehaves, and not that it is unreachable. */
 const MISBEHAVES = ['RequestTimeout', 'AnswerTooLarge'] as const;
 const SENDS_TOO_MUCH = 'SendsTooMuch';
 

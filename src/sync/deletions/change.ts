@@ -1,4 +1,4 @@
-/** What a commit changes where something may be deleted, and what is said of what is held back. */
+/** What a commit changes where something may be deleted, and what is reported of what is held back. */
 import type { Fleet } from '../../api/fleet.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import type { CellMachines, ReplicasByDigest } from '../going.ts';

@@ -93,7 +93,7 @@ async function follow(deps: FleetDependencies, run: Run, fleet: Stored<Fleet>): 
     if (due.state !== 'Due') await putBack(deps, run, fleet, checkout);
     if (due.state === 'Later') return Math.min(due.afterMs, pollMsOf(fleet));
     if (due.state !== 'Due') return pollMsOf(fleet);
-    // What a human just said of this Fleet (a budget, a pause, a signer) must count for this commit already.
+    // What a person just wrote into this Fleet (a budget, a pause, a signer) must count for this commit already.
     const live = await run.client.get(Fleets, { name }, { signal });
     if (live.metadata.generation !== fleet.metadata.generation || dueNow(deps, live, head).state !== 'Due') return OUTDATED_MS;
     await accept(deps, run, live, checkout);

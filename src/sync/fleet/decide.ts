@@ -53,7 +53,7 @@ export function failedTry(before: Tries | undefined, seen: string, error: unknow
   return { seen, refused, failures, notBeforeMs: monotonicMs + halfJitterMs(BACKOFF, failures, random) };
 }
 
-/** What these clusters say of their machines, as one text to compare: what held sets back may pass when it changes. */
+/** What these clusters report of their machines, as one text to compare: what held sets back may pass when it changes. */
 export function machinesSeen(clusters: readonly Cluster[], names: readonly string[]): string {
   const waitedFor = clusters.filter(({ metadata }) => names.includes(metadata.name));
   const seen = waitedFor.map(({ metadata, status }): [string, unknown, unknown] => [
@@ -86,10 +86,10 @@ export function rolloutOf(
   };
 }
 
-/** Whether two Rollouts say the same, but for what people steer them by. */
+/** Whether two Rollouts are equal, but for what people steer them by. */
 export function isSameRollout(a: Rollout, b: Rollout): boolean {
-  const said = ({ spec: { paused: _paused, retry: _retry, ...spec } }: Rollout): string => canonical(spec);
-  return said(a) === said(b);
+  const content = ({ spec: { paused: _paused, retry: _retry, ...spec } }: Rollout): string => canonical(spec);
+  return content(a) === content(b);
 }
 
 const KEPT_ROLLOUTS = 50;

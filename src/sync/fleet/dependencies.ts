@@ -34,7 +34,7 @@ export interface FleetDependencies {
 /** What this process knows of each fleet by name, and finds again after a restart. */
 export interface FleetMemory {
   readonly tries: Map<string, Tries>;
-  /** Of fleets whose sets are held back: what the clusters that this waits for said of their machines then. */
+  /** Of fleets whose sets are held back: what the clusters that this waits for reported of their machines then. */
   readonly heldOver: Map<string, { clusters: readonly string[]; seen: string }>;
 }
 

@@ -25,7 +25,7 @@ export interface FleetReport {
 
 export const short = (commit: string | undefined): string => commit?.slice(0, 10) ?? 'nothing';
 
-/** Whether its condition said something else before. */
+/** Whether its condition was another before. */
 export function isNews({ status }: Fleet, reason: string, message: string): boolean {
   const before = status?.conditions?.find(({ type }) => type === 'Ready');
   return before?.reason !== reason || before.message !== message;
@@ -74,8 +74,8 @@ export async function reportFailure(
 ): Promise<void> {
   const { signal, recorder, log } = deps;
   const reason = error instanceof CodedError ? error.code : 'InternalError';
-  const said = refused ? `${short(head)} is refused: ${messageOf(error)}` : `${messageOf(error)}; it is tried again`;
-  const message = `${said}${error instanceof CodedError && error.next !== undefined ? `\nnext: ${error.next}` : ''}`;
+  const outcome = refused ? `${short(head)} is refused: ${messageOf(error)}` : `${messageOf(error)}; it is tried again`;
+  const message = `${outcome}${error instanceof CodedError && error.next !== undefined ? `\nnext: ${error.next}` : ''}`;
   const live = await client.get(Fleets, { name: fleet.metadata.name }, { signal });
   if (live.metadata.generation !== fleet.metadata.generation || live.status?.commit !== fleet.status?.commit) throw new Outdated();
   await reportFleet(deps, client, live, { reason, message, ready: 'False', ...(head === undefined ? {} : { status: { head } }) });

@@ -25,7 +25,7 @@ export interface GitCache {
   /** Fresh: sees what was fetched since the last call, and forgets what was read. */
   objects(): Objects;
   shallow(): Promise<Set<string>>;
-  /** The one commit that fetches say we have; isomorphic-git takes it from `ref`. Undefined: none. */
+  /** The one commit that fetches name as present; isomorphic-git takes it from `ref`. Undefined: none. */
   setHave(ref: string, oid: string | undefined): Promise<void>;
 }
 

@@ -9,7 +9,7 @@ export interface Commit extends CommitInfo {
   parents: string[];
   /** `Name <email>` */
   committer: string;
-  /** Committer's time, ms; 0 where it cannot be read. Whoever makes a commit can write anything here. */
+  /** Committer's time, ms; 0 where it cannot be read. The author of a commit can write anything here. */
   timeMs: number;
 }
 

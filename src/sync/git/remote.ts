@@ -14,7 +14,7 @@ import { watchHead } from './watch.ts';
 /**
  * A repository behind a smart HTTP server, through a cache on disk.
  *
- * The first fetch is shallow. Later ones say what was accepted last and have no depth, so that everything between arrives: a few kilobytes in
+ * The first fetch is shallow. Later ones name what was accepted last and have no depth, so that everything between arrives: a few kilobytes in
  * two requests. If the cache was lost, history is deepened step by step until it shows how the head stands to what was accepted.
  *
  * Memory: fetching runs in this process; see `httpClient` for what a pack costs. Sizes are checked before anything is unpacked or stored.

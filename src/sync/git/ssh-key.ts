@@ -29,7 +29,7 @@ export const keyTypes = [
   'sk-ecdsa-sha2-nistp256@openssh.com',
 ];
 
-/** Throws RangeError saying what is wrong. */
+/** Throws RangeError with what is wrong. */
 export function parseSshKey(blob: Buffer): SshKey {
   const reader = sshReader(blob);
   const type = reader.text();

@@ -17,7 +17,7 @@ export interface SshSignature {
  * Reads an armoured signature, strictly: equal lines of base64 without slack bits, nothing around or after. So of the bytes that mean
  * nothing, and that anyone could change in a signed commit, only the width of the lines is left.
  *
- * Throws RangeError saying what is wrong.
+ * Throws RangeError with what is wrong.
  */
 export function parseSshSignature(armoured: string): SshSignature {
   const blob = sshReader(unarmour(armoured));

@@ -49,7 +49,7 @@ export function verifyRawCommit(
   return { signer: allowedBy(name, signature, allowedSigners, Math.min(now, firstSeen ?? now)), keyFingerprint: fingerprint };
 }
 
-/** Judges each commit; keeps their order. Errors that say nothing about a signature, such as an abort, are thrown. */
+/** Judges each commit; keeps their order. Errors that prove nothing about a signature, such as an abort, are thrown. */
 export async function verifyCommits(commits: readonly CommitInfo[], verify: (oid: string) => Promise<Verified>): Promise<RangeVerdict> {
   const verdict: RangeVerdict = { verified: [], refused: [] };
   for (const { oid, subject } of commits) {

@@ -49,7 +49,7 @@ const inRealm = realm.prepare(
   entry,
 );
 
-/** Whatever fleet code threw, and whatever goes wrong while that is said, is fleet code's: it is judged in its realm and never touched here. */
+/** Whatever fleet code threw, and whatever goes wrong while that is reported, is fleet code's: it is judged in its realm and never touched here. */
 function fail(error: unknown): never {
   let text: unknown;
   try {

@@ -183,7 +183,7 @@ function within(some: Record<string, string>, more: Record<string, string>): boo
   return Object.entries(some).every(([key, value]) => more[key] === value);
 }
 
-/** What rules say about each other and about the facts, and what they need of this cluster. */
+/** What rules state about each other and about the facts, and what they need of this cluster. */
 function remedies(objects: readonly KubeObject[], checkRules: CheckRules): ClusterFinding[] {
   const rules = all(NodeRemediers, objects);
   const findings: ClusterFinding[] = [];

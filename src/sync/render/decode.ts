@@ -4,7 +4,7 @@ import { placeOf, type Finding } from './finding.ts';
 
 export interface RenderedObject {
   object: KubeObject;
-  /** `fleet/nodes.ts:12:3`. As the fleet says: code that means harm can make it say something else. */
+  /** `fleet/nodes.ts:12:3`. As the fleet reports it: hostile code can make it report another. */
   location: string;
   constructPath: string;
 }

@@ -33,7 +33,7 @@ const SPEC_OWNERS = new Map([
   ['lane', 'is written by rollouts'],
 ]);
 
-/** What the CEL rules of its kind say of an object that its schema lets in: of `@kubenode/embedded`, which sync does not import. */
+/** The findings of the CEL rules of its kind about an object that its schema lets in: of `@kubenode/embedded`, which sync does not import. */
 export type JudgeObject = (object: KubeObject) => readonly FieldError[];
 
 export function checkObject(object: KubeObject, judgeObject: JudgeObject): ObjectFinding[] {

@@ -64,7 +64,7 @@ export function decide(world: World): Decision {
   return { steps, statuses, again };
 }
 
-/** What halted it stays to be read: the rollout that follows does not say it. */
+/** What halted it stays to be read: the rollout that follows does not repeat it. */
 function haltBefore(before: RolloutUnitStatus | undefined): string {
   if (before?.phase !== 'Halted') return '';
   return before.message === undefined ? ', which was halted' : `, which was halted: ${before.message}`;

@@ -22,7 +22,7 @@ export interface Place {
   phase: (typeof CLUSTER_PHASES)[number];
   /** This rollout changed something here, or is about to. */
   moved: boolean;
-  /** The target is there, or on its way there: nothing else can be said of a write that has begun. */
+  /** The target is there, or on its way there: nothing else is known of a write that has begun. */
   begun: boolean;
   over: Over;
   revoked: boolean;

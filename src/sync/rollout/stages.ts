@@ -76,7 +76,7 @@ function throughStages(world: World, rollout: Rollout, places: Place[], held: Re
   return { steps: [], phase: 'Done' };
 }
 
-/** Only its record says that it passed, and its cell, which answers, may say otherwise in a moment: it may have what a hub gave it that knew more (docs/protocols.md#e17). */
+/** Only its record proves that it passed, and its cell, which answers, may report otherwise in a moment: it may have what a hub gave it that knew more (docs/protocols.md#e17). */
 function isUnseen({ live }: Place): boolean {
   return live.state === 'Unknown' && live.syncs === true;
 }
@@ -91,8 +91,9 @@ function fill(rollout: Rollout, stage: Stage, open: Place[], held: ReadonlyMap<P
   const forward = open.filter((place) => place.lane === 'Forward');
   const blocked = open.find((place) => place.phase === 'Blocked');
   const waiting = open.find((place) => place.phase === 'Waiting');
-  const said = blocked ?? waiting;
-  const repeated = said?.message === undefined ? {} : { message: `${said.cluster}: ${said.message}`, cluster: said.cluster };
+  const reported = blocked ?? waiting;
+  const repeated =
+    reported?.message === undefined ? {} : { message: `${reported.cluster}: ${reported.message}`, cluster: reported.cluster };
   const paused = forward.find((place) => place.pausedBy !== undefined);
   const pending = forward.filter((place) => place.phase === 'Pending' && place.pausedBy === undefined && !held.has(place));
   const room = Math.max(0, stage.maxClusters - forward.filter((place) => place.begun).length);

@@ -29,7 +29,7 @@ export type LiveUnit =
       rolloutID?: string | undefined;
       ceiling: { unitDigest: string; nodes: number } | undefined;
       resourceVersion?: string | undefined;
-      /** Of the object that all this was said of; undefined for kinds that are not watched. */
+      /** Of the object that all this is about; undefined for kinds that are not watched. */
       carrier?: Carrier | undefined;
       /** `3/4`, to read. */
       progress: string | undefined;
@@ -41,7 +41,7 @@ export type LiveUnit =
       rehearsed?: boolean;
       /** Why it could not be compared with what was applied: `drifted` says nothing then. */
       lost?: string | undefined;
-      /** Time alone may change what is said here: decide again then, ms. */
+      /** Time alone may change what stands here: decide again then, ms. */
       againAt?: number | undefined;
     };
 

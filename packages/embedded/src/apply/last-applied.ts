@@ -39,7 +39,7 @@ export function lastAppliedFields(schema: SchemaNode, live: JsonObject): FieldSe
   return difference(difference(difference(fieldsOf(schema, applied), modified), added), removed);
 }
 
-/** The object with its annotation, if it has one, saying what was applied now. Too large a one is dropped. */
+/** The object with its annotation, if it has one, which holds what was applied now. Too large a one is dropped. */
 export function followLastApplied(object: JsonObject, applied: JsonObject): JsonObject {
   const old = annotationsOf(object);
   const stands = old?.[annotation];

@@ -41,7 +41,7 @@ function reconcileAll(schema: SchemaNode, managers: Managers): Managers {
   return out ?? managers;
 }
 
-/** Takes changed and removed fields from everyone. Whoever is left with nothing is forgotten. */
+/** Takes changed and removed fields from all managers. A manager without any field left is removed. */
 function release(managers: Managers, changed: FieldSet, removed: FieldSet): Managers {
   let out = managers;
   for (const [id, manager] of managers) {

@@ -98,7 +98,7 @@ function rawJson(bytes: Buffer): Json | undefined {
   return undefined;
 }
 
-/** One value; undefined when it is Go's way of saying nothing. */
+/** One value; undefined when it is Go's form of no value. */
 function valueOf(type: string, value: bigint | Buffer, pointer: boolean): Json | undefined {
   switch (type) {
     case 's': {
