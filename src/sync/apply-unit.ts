@@ -10,11 +10,10 @@ import type { KubeObject, Stored } from '../api/wire.ts';
 import { hasReason } from '../kube/api-error.ts';
 import { applyIfChanged } from '../kube/apply.ts';
 import type { Client } from '../kube/client.ts';
-import { names } from '../kube/ownership.ts';
 import { correctionsOf } from './corrections.ts';
 import type { StoredUnit } from './bundles.ts';
 import { syncError } from './errors.ts';
-import { isLeftOver, SCALED_BY_OTHERS } from './replicas-owner.ts';
+import { isLeftOver, isNumberOfSync, SCALED_BY_OTHERS } from './replicas-owner.ts';
 
 export interface ApplyTarget {
   client: Client;
@@ -207,10 +206,8 @@ export function isEmptied({ metadata, spec, status }: Stored<MachineSet>): boole
   return spec.replicas === 0 && observedGeneration === metadata.generation && replicas === 0 && deletingReplicas === 0;
 }
 
-/** Whether sync has asked for no machines, on the server's record: a 0 of anybody else lets none go (docs/protocols.md#c8e). */
-export function isToEmpty({ metadata: { managedFields = [] }, spec }: Stored<MachineSet>): boolean {
-  return spec.replicas === 0 && managedFields.some((entry) => entry.manager === MANAGERS.sync && names(entry, ['spec', 'replicas']));
-}
+/** Whether sync has asked for no machines: a 0 of anybody else lets none go (docs/protocols.md#c8e). */
+export const isToEmpty = (set: Stored<MachineSet>): boolean => set.spec.replicas === 0 && isNumberOfSync(set);
 
 /**
  * Deletes what the inventory names, if it is still the very object that was applied: same UID, our label. MachineComponents and

@@ -53,7 +53,8 @@ export function machinesThere(from: string | undefined, by: Counted): number {
   return by.restores === true ? Math.min(recorded, reported.replicas) : recorded;
 }
 
-function replicasIn(objects: readonly KubeObject[]): number | null | undefined {
+/** Of the MachineSet of a unit: `null` where it leaves `replicas` out; undefined where it is not known. */
+export function replicasIn(objects: readonly KubeObject[]): number | null | undefined {
   const set = objects.find((object) => object.kind === MachineSets.kind);
   return set === undefined ? undefined : (MachineSets.parse(set).spec.replicas ?? null);
 }

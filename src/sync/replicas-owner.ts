@@ -22,3 +22,8 @@ export function isLeftOver({ metadata, spec }: Stored<MachineSet>): boolean {
   if (labels[LABELS.fleet] === undefined && (own.length === 0 || annotations[ANNOTATIONS.scaledBy] === SCALED_BY_OTHERS)) return false;
   return !own.some((entry) => names(entry, REPLICAS) || names(entry, SCALED_BY));
 }
+
+/** Whether the number is the hub's, on the server's record. */
+export function isNumberOfSync({ metadata: { managedFields = [] } }: Stored<MachineSet>): boolean {
+  return managedFields.some((entry) => entry.manager === MANAGERS.sync && names(entry, REPLICAS));
+}

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ConfigMaps, CustomResourceDefinitions, Namespaces } from '../../api/builtin.ts';
-import { Clusters } from '../../api/cluster.ts';
+import { Clusters, type UnitStatus } from '../../api/cluster.ts';
 import { unitDigest } from '../../api/digest.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
@@ -451,6 +451,7 @@ describe('E14: a hub that decided before the next term began', () => {
   it.each<[string, (on: { unit: string; cluster: string; because: string; seen: Extract<Step, { do: 'Ceiling' }>['seen'] }) => Step]>([
     ['a ceiling', (on) => ({ do: 'Ceiling', ceiling: { unitDigest: 'd', nodes: 0 }, ...on })],
     ['a retry', (on) => ({ do: 'TryAgain', rolloutID: 'r1', ...on })],
+    ['a set that keeps its machines', (on) => ({ do: 'KeepMachines', digest: 'd', ...on })],
   ])('writes %s no more', async (_what, stepOf) => {
     const stored = cell.put(MachineComponentSets, set);
     const seen = { over: { digest: undefined, begun: undefined }, resourceVersion: stored.metadata.resourceVersion };
@@ -873,6 +874,47 @@ describe('a ceiling and a retry', () => {
     const again: Step = { ...(apply(other) as Extract<Step, { do: 'Apply' }>), over: { digest: unitDigest([other]), begun: undefined } };
     expect(await carryOut([again, next], [other])).toEqual(new Map());
     expect(spec()).toMatchObject({ ceiling: { nodes: 0 } });
+  });
+});
+
+describe('E9: a set that keeps its machines', () => {
+  const key = { namespace: 'web', name: 'web' };
+  const unit = 'MachineSet/web/web';
+  const set = { apiVersion: API_VERSION, kind: 'MachineSet', metadata: key, spec: { provider: { name: 'local' }, replicas: 0 } } as const;
+  const spec = () => cell.objects(MachineSets)[0]?.spec;
+  const keep = (over: { digest?: string; begun?: string }): Step => {
+    const { resourceVersion } = cell.objects(MachineSets)[0]?.metadata ?? {};
+    const seen = { over: { digest: over.digest, begun: over.begun }, resourceVersion };
+    return { do: 'KeepMachines', unit, cluster: CELL, digest: 'd2', seen, because: 'test' };
+  };
+  const recordIs = (is: Pick<UnitStatus, 'digest' | 'begun'>): void => {
+    const [live] = hub.objects(Clusters);
+    if (live === undefined) throw new Error('no Cluster');
+    hub.put(Clusters, { ...live, status: { units: [{ unit, fleet: 'main', ...is }] } });
+  };
+  beforeEach(() => void cell.put(MachineSets, set));
+
+  it.each([
+    ['as it was seen', { digest: 'd1', begun: 'Removal' }],
+    ['of the begin of what is wanted', { digest: 'd1', begun: 'd2' }],
+  ])('has its number taken out where the record is %s', async (_what, is) => {
+    recordIs(is);
+    expect(await carryOut([keep({ digest: 'd1', begun: 'Removal' })])).toEqual(new Map());
+    expect(spec()).toEqual({ provider: { name: 'local' } });
+  });
+
+  it('is left alone where another has begun something else', async () => {
+    recordIs({ digest: 'd1', begun: 'd3' });
+    expect([...(await carryOut([keep({ digest: 'd1', begun: 'Removal' })])).values()]).toMatchObject([{ code: 'Overtaken' }]);
+    expect(spec()).toEqual(set.spec);
+  });
+
+  it('is left alone where it was written since it was seen', async () => {
+    recordIs({ digest: 'd1', begun: 'Removal' });
+    const late = keep({ digest: 'd1', begun: 'Removal' });
+    cell.put(MachineSets, { ...set, spec: { ...set.spec, replicas: 2 } });
+    expect((await carryOut([late])).size).toBe(1);
+    expect(spec()?.replicas).toBe(2);
   });
 });
 

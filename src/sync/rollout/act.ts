@@ -6,7 +6,7 @@ import { evidenceOf } from '../evidence.ts';
 import { changeRecords } from '../record-writes.ts';
 import type { ActPorts } from './ports.ts';
 import { begun, changeBefore, type Apply, type Change } from './recorded.ts';
-import { removeWritten, timeOf, writeField, writeUnit } from './writes.ts';
+import { keepMachines, removeWritten, timeOf, writeField, writeUnit } from './writes.ts';
 import { writesIntoCell, type Step } from './world.ts';
 
 /** Units whose records are written together. */
@@ -90,7 +90,7 @@ async function writeAll(batch: Batch, cell: CellContent, ports: ActPorts): Promi
   const { steps, errors } = batch;
   const after = new Map<Step, Change>();
   const sound = steps.filter((step) => !errors.has(step));
-  for (const queue of [sound.filter(isGround), sound.filter((step) => !isGround(step))]) {
+  for (const queue of [sound.filter(goesFirst), sound.filter((step) => !goesFirst(step))]) {
     const worker = async (): Promise<void> => {
       for (let step = queue.shift(); step !== undefined; step = queue.shift()) {
         try {
@@ -124,6 +124,9 @@ async function write(
     case 'TryAgain':
       // What is applied at the same time is another object then; the next pass does it.
       if (!sound.some((other) => other.do === 'Apply' && other.unit === step.unit)) await writeField(step, cell, ports);
+      return undefined;
+    case 'KeepMachines':
+      await keepMachines(step, cell, ports);
       return undefined;
     case 'RecordEvidence':
     case 'SoakAgain':
@@ -160,7 +163,7 @@ async function stillCarried(
   if (!evidenceOf(live, digest).evidence) throw syncError('Overtaken', `there is no evidence for ${unit} on "${cluster}" any more`);
 }
 
-/** What is in a Namespace, or is of a kind, cannot be made before it. */
-function isGround({ unit }: Step): boolean {
-  return unit.startsWith('Namespace/') || unit.startsWith('CustomResourceDefinition/');
+/** What is in a Namespace, or is of a kind, cannot be made before it. Machines stay also where the cell then refuses the content that keeps them. */
+function goesFirst({ do: what, unit }: Step): boolean {
+  return what === 'KeepMachines' || unit.startsWith('Namespace/') || unit.startsWith('CustomResourceDefinition/');
 }

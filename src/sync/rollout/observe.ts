@@ -14,7 +14,9 @@ import type { Away } from '../cell/away.ts';
 import { isCell, type Cell, type CellContent } from '../cell/cell.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
 import { ownersOf } from '../plan.ts';
+import { replicasIn } from '../going.ts';
 import { laneHeld } from '../records.ts';
+import { isNumberOfSync } from '../replicas-owner.ts';
 import { asRehearsed, rehearsalOf, type Rehearsal } from './rehearsal.ts';
 import type { ClusterView, LiveUnit, World } from './world.ts';
 
@@ -44,7 +46,7 @@ export interface ObserveInput {
 export function observe(input: ObserveInput): World {
   const clusters = new Map<string, ClusterView>();
   const rollouts = input.rollouts.toSorted((a, b) => a.spec.sequence - b.spec.sequence);
-  const machineSets = wantedMachineSets(rollouts);
+  const wantedSets = wantedMachineSets(rollouts);
   const named = unitsByCluster(rollouts);
   for (const cluster of input.clusters) {
     const { name } = cluster.metadata;
@@ -55,7 +57,7 @@ export function observe(input: ObserveInput): World {
     const live = (unit: string): LiveUnit => {
       const found =
         lives.get(unit) ??
-        cell?.read((content) => plainTexts(liveUnit(content, unit, units.get(unit), machineSets.get(name) ?? [], input), LONGEST)) ??
+        cell?.read((content) => plainTexts(liveUnit(content, unit, units.get(unit), wantedSets.get(name) ?? NO_SETS, input), LONGEST)) ??
         UNKNOWN;
       lives.set(unit, found);
       return found;
@@ -76,6 +78,7 @@ export function observe(input: ObserveInput): World {
   return { now: input.now, fleet: input.fleet, members, rollouts, clusters };
 }
 
+const NO_SETS: ReadonlyMap<string, string> = new Map();
 const UNKNOWN: LiveUnit = { state: 'Unknown' };
 /** Of what a cell says of one unit: it reaches records, messages and Events of the hub. */
 const LONGEST = 4096;
@@ -97,7 +100,7 @@ function liveUnit(
   cell: CellContent,
   unit: string,
   record: UnitStatus | undefined,
-  machineSets: readonly string[],
+  wantedSets: ReadonlyMap<string, string>,
   input: ObserveInput,
 ): LiveUnit {
   const [kind = '', ...rest] = unit.split('/');
@@ -128,7 +131,7 @@ function liveUnit(
   const proven = lane === 'Restore' || (digest !== undefined && record?.evidence === digest);
   const rehearsal: Rehearsal = proven ? { state: 'None' } : rehearsalOf(object, cell.now());
   const due = proven || wanted === undefined ? wanted : asRehearsed(wanted, digest ?? '', object, cell.now());
-  const found = unitDigest === undefined ? UNSEEN : judged(object, unitDigest, cell, machineSets);
+  const found = unitDigest === undefined ? UNSEEN : judged(object, unitDigest, cell, [...wantedSets.keys()]);
   return {
     state: 'Present',
     unitDigest,
@@ -152,6 +155,7 @@ function liveUnit(
     carrier: { uid: object.metadata.uid, generation: object.metadata.generation },
     ...machinesIn(object),
     ...emptyingOf(object),
+    ...losesIn(object, record, wantedSets.get(unit), input),
     ...(wanted === undefined && digest !== undefined ? { lost: input.missing?.(digest) } : {}),
   };
 }
@@ -191,6 +195,27 @@ function emptyingOf(object: Stored<KubeObject>): { emptying?: string } {
   return { emptying: `its machines go first: ${replicas} are there, ${deletingReplicas} are being deleted` };
 }
 
+/**
+ * Where what is wanted cannot be rendered, any number lets too many go. What is not loaded yet is loaded for the next pass. Of a set that another Fleet has, nothing is
+ * the hub's to keep.
+ */
+function losesIn(
+  object: Stored<KubeObject>,
+  record: UnitStatus | undefined,
+  target: string | undefined,
+  input: ObserveInput,
+): { losesTo?: number } {
+  if (object.kind !== MachineSets.kind || target === undefined) return {};
+  const set = object as Stored<MachineSet>;
+  const { replicas } = set.spec;
+  if ((set.metadata.labels?.[LABELS.fleet] ?? record?.fleet) !== input.fleet || replicas === undefined || !isNumberOfSync(set)) return {};
+  if ((set.status?.replicas ?? 0) <= replicas) return {};
+  const wanted = input.unit(target);
+  if (wanted === undefined) return input.missing?.(target) === undefined ? {} : { losesTo: replicas };
+  const due = replicasIn(wanted.objects);
+  return due === null || (due !== undefined && due > replicas) ? { losesTo: replicas } : {};
+}
+
 const after = (now: number, ms: number | undefined): number | undefined => (ms === undefined ? undefined : now + ms);
 
 const UNSEEN: Evidence = { evidence: false, halted: undefined, progress: undefined };
@@ -223,12 +248,13 @@ export function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, stamp: Sta
   return wouldChange(stamped(top, true, { ...stamp, writtenAt }, unit.origins.at(-1)), live, { fieldManager: MANAGERS.sync }) !== false;
 }
 
-/** MachineSets that the newest rollouts want, by cluster. */
-function wantedMachineSets(rollouts: readonly Rollout[]): Map<string, string[]> {
-  const wanted = new Map<string, string[]>();
+/** Digests of MachineSets that the newest rollouts want, by cluster and unit. */
+function wantedMachineSets(rollouts: readonly Rollout[]): Map<string, Map<string, string>> {
+  const wanted = new Map<string, Map<string, string>>();
   for (const [unit, { clusters }] of ownersOf(rollouts)) {
     if (!unit.startsWith('MachineSet/')) continue;
-    for (const { name, digest } of clusters) if (digest !== undefined) wanted.set(name, [...(wanted.get(name) ?? []), unit]);
+    for (const { name, digest } of clusters)
+      if (digest !== undefined) wanted.set(name, (wanted.get(name) ?? new Map<string, string>()).set(unit, digest));
   }
   return wanted;
 }

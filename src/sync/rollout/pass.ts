@@ -1,6 +1,7 @@
 /** One pass over the rollouts of a fleet: observe, decide, act, report. */
 import type { Cluster } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
+import { MachineSets } from '../../api/machine-set.ts';
 import type { Clock, Log } from '../../api/ports.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -21,7 +22,7 @@ import { eventsOf } from './events.ts';
 import type { Executor } from './executor.ts';
 import { fromServer, fromStores, type HubObjects, type HubStores } from './hub-objects.ts';
 import { contentGiven, observe } from './observe.ts';
-import type { openUnits } from './units.ts';
+import type { openUnits, WantedUnit } from './units.ts';
 import { nextPassMs } from './waits.ts';
 import { needsCurrent, type World } from './world.ts';
 
@@ -97,8 +98,22 @@ async function loadUnits({ stores, units }: PassDependencies, fleet: string, con
     const isCompared = isCell(connections.get(cluster)) && isWatched(unit.split('/')[0] ?? '');
     return record.fleet !== fleet || digest === undefined || commit === undefined || !isCompared ? [] : [{ digest, commit, unit, cluster }];
   });
-  await units.load(fleet, wanted);
-  units.keep(new Set(all.flatMap(({ record }) => record.digest ?? [])));
+  const sets = dueSets(stores, fleet, connections);
+  await units.load(fleet, [...wanted, ...sets]);
+  units.keep(new Set([...all.flatMap(({ record }) => record.digest ?? []), ...sets.map(({ digest }) => digest)]));
+}
+
+/** MachineSets that have other content than is wanted: their machines may go for a number that is wanted no more. */
+function dueSets(stores: HubStores, fleet: string, connections: Connections): WantedUnit[] {
+  const { declared, rollouts } = fromStores(stores, fleet);
+  const recorded = new Map(stores.clusters.list().map(({ metadata, status }) => [metadata.name, status?.units ?? []]));
+  return [...ownersOf(inForce(declared, rollouts))].flatMap(([unit, { rollout, clusters }]) =>
+    clusters.flatMap(({ name: cluster, digest, commit = rollout.spec.commit }) => {
+      if (digest === undefined || !unit.startsWith(`${MachineSets.kind}/`) || !isCell(connections.get(cluster))) return [];
+      const record = recorded.get(cluster)?.find((each) => each.unit === unit);
+      return record?.digest === digest && record.begun === undefined ? [] : [{ digest, commit, unit, cluster }];
+    }),
+  );
 }
 
 interface Decided {

@@ -33,6 +33,7 @@ export function changeBefore(step: Exclude<Step, Apply>, fleet: string, now: str
       return records.begin(fleet, { to: REMOVAL, lane: step.lane, writtenAt: step.writtenAt }, step.over, [], sameObject);
     case 'Ceiling':
     case 'TryAgain':
+    case 'KeepMachines':
       return undefined;
     default:
       return step satisfies never;

@@ -78,6 +78,7 @@ export function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
           : 'it was changed in the cluster by someone else',
     });
   }
+  steps.push(...keepMachines(place));
   // Whose ceiling that is, nobody here knows.
   if (live.state === 'Present' && ((live.unknown !== true && !place.outdated) || place.retry !== undefined)) {
     const held =
@@ -95,6 +96,19 @@ export function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
     }
   }
   return steps;
+}
+
+/**
+ * A removal, or a smaller number, that no commit wants any more lets no further machine go, whatever the content that is wanted instead waits for (docs/protocols.md#e9).
+ * What is there as it is wanted is put back as drift is.
+ */
+function keepMachines({ unit, cluster, target, over, outdated, live }: Place): Step[] {
+  if (target === undefined || live.state !== 'Present' || live.losesTo === undefined) return [];
+  if (outdated || live.unknown === true || (over.digest === target && over.begun === undefined)) return [];
+  const seen = { over, resourceVersion: live.resourceVersion };
+  return [
+    { do: 'KeepMachines', unit, cluster, digest: target, seen, because: `no commit wants machines to go for \`replicas\` ${live.losesTo}` },
+  ];
 }
 
 /** Revokes what is left, and upholds it where it is wanted, has evidence, and is not taken back. */

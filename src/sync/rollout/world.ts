@@ -37,6 +37,8 @@ export type LiveUnit =
       machines?: number;
       /** A set that is to have no machines and has some still; as a text of how many. */
       emptying?: string;
+      /** Machines of a set go for this number, which the hub gave it, and the newest Rollout wants more of them. */
+      losesTo?: number;
       /** A repair rule whose rehearsal is over well: it waits to be enforced. */
       rehearsed?: boolean;
       /** Why it could not be compared with what was applied: `drifted` says nothing then. */
@@ -123,10 +125,12 @@ export type Step =
   /** A halt is over that a cluster recorded which the fleet does not declare any more. */
   | ({ do: 'Lift'; digest: string; since: string } & On)
   | ({ do: 'Ceiling'; ceiling: { unitDigest: string; nodes: number } | undefined; seen: Seen } & On)
-  | ({ do: 'TryAgain'; rolloutID: string; seen: Seen } & On);
+  | ({ do: 'TryAgain'; rolloutID: string; seen: Seen } & On)
+  /** Takes the number out of a set whose machines go for it. `digest`: what is wanted of it, and may have begun meanwhile. */
+  | ({ do: 'KeepMachines'; digest: string; seen: Seen } & On);
 
 export function writesIntoCell({ do: what }: Step): boolean {
-  return what === 'Apply' || what === 'Remove' || what === 'Ceiling' || what === 'TryAgain';
+  return what === 'Apply' || what === 'Remove' || what === 'Ceiling' || what === 'TryAgain' || what === 'KeepMachines';
 }
 
 /** What asks its cell, or writes there. All else is recorded on the hub alone. */

@@ -1,6 +1,7 @@
 /** What a step writes into its cell. Each function returns what is recorded after it. */
 import { Clusters, type UnitStatus } from '../../api/cluster.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
+import { MachineSets } from '../../api/machine-set.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { applyUnit, removeUnit } from '../apply-unit.ts';
@@ -43,6 +44,16 @@ export async function writeField(step: Extract<Step, { do: 'Ceiling' | 'TryAgain
   if (digest !== over.digest || begun !== over.begun) throw overtaken(step);
   const merge = { ...(resourceVersion === undefined ? {} : { metadata: { resourceVersion } }), spec };
   await to.client.patch(MachineComponentSets, { name }, { merge }, { fieldManager: MANAGERS.rollout, signal: ports.signal });
+}
+
+/** Without a number on its own record a set lets no machine go (docs/protocols.md#c8e). */
+export async function keepMachines(step: Extract<Step, { do: 'KeepMachines' }>, to: CellContent, ports: ActPorts): Promise<void> {
+  const [, namespace, name = ''] = step.unit.split('/');
+  const { over, resourceVersion } = step.seen;
+  const { digest, begun } = (await recordOf(step, ports)) ?? {};
+  if (begun !== step.digest && (digest !== over.digest || begun !== over.begun)) throw overtaken(step);
+  const merge = { metadata: { resourceVersion }, spec: { replicas: null } };
+  await to.client.patch(MachineSets, { namespace, name }, { merge }, { fieldManager: MANAGERS.sync, signal: ports.signal });
 }
 
 export function timeOf({ clock }: Pick<ActPorts, 'clock'>): string {

@@ -152,6 +152,9 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
         if (live !== undefined) live.ceiling = step.ceiling;
         return;
       }
+      // A cell of this world has no numbers.
+      case 'KeepMachines':
+        return;
       case 'TryAgain': {
         const live = liveOf(step.cluster, step.unit);
         if (live !== undefined) Object.assign(live, { rolloutID: step.rolloutID, halted: undefined });

@@ -67,7 +67,7 @@ function isCarried({ cells }: FleetState, { cluster, carrier }: Extract<Step, { 
 
 /** In the order of act.ts: records are written, in one write, then the cell, then records again. */
 function requestsOf(steps: readonly Step[]): Request[] {
-  const before = steps.filter((step) => step.do !== 'Ceiling' && step.do !== 'TryAgain');
+  const before = steps.filter((step) => step.do !== 'Ceiling' && step.do !== 'TryAgain' && step.do !== 'KeepMachines');
   const applied = steps.filter((step) => step.do === 'Apply');
   const there = steps.flatMap((step): Request[] => {
     if (step.do === 'Remove') return (['Find', 'ConfirmRemoval', 'Delete', 'Removed'] as const).map((what) => ({ do: what, step }));
@@ -280,6 +280,7 @@ function stoppedAfter(state: FleetState, hub: Hub, step: Step): readonly string[
     case 'Reinstate':
     case 'Ceiling':
     case 'TryAgain':
+    case 'KeepMachines':
       return stopped;
     default:
       return step satisfies never;
@@ -323,6 +324,7 @@ function changeOf(step: Step, state: FleetState, { records }: Seams, wrongMs: nu
       return records.settled(step.since);
     case 'Ceiling':
     case 'TryAgain':
+    case 'KeepMachines':
       throw new Error(`${step.do} is no change of a record in this fleet`);
     default:
       return step satisfies never;
