@@ -131,7 +131,7 @@ const orphans = Type.Object(
   },
   {
     description:
-      'what was applied there by a hub that knew more, or by a Fleet that is gone: nobody changes it, and nobody removes it; as it was when the cluster was last reached',
+      'what was applied there by a hub that knew more, or by a Fleet that is gone: KubeNode neither changes nor removes it; as it was when the cluster was last reached',
   },
 );
 export type Orphans = Static<typeof orphans>;

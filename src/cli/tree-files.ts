@@ -81,7 +81,7 @@ export function replaceTreeFile(root: string, path: string, text: string): void 
   }
 }
 
-/** Paths of all files at and below `path`, sorted. `skip` names what is not looked at, folders with all that is in them. */
+/** Paths of all files at and below `path`, sorted. `skip` names what is left out, folders with all that is in them. */
 export function listTree(root: string, path: string, skip: (path: string) => boolean = () => false): string[] {
   let [entries, bytes] = [0, 0];
   return walk(path, 0);

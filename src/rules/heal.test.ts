@@ -133,7 +133,7 @@ describe('F4: a repair is proved', () => {
       matches: 'False',
       gone: false,
     } as const;
-    expect(verify(input)).toMatchObject({ state: 'Waiting', why: 'nobody has reported that RestartComponent is done' });
+    expect(verify(input)).toMatchObject({ state: 'Waiting', why: 'RestartComponent is not reported as done yet' });
     expect(verify({ ...input, snapshot: seen({ at: 600, conditions: WELL }) }).state).toBe('Failed');
   });
 });

@@ -67,7 +67,7 @@ export function verify(input: VerifyInput): Verification {
   const healed = (why: string): Verification => ({ state: 'Healed', why, proof: input.proof, nextAtMs: undefined });
   if (kind === 'Gone')
     return input.gone ? healed('the provider has proved that the machine is gone') : waiting('the machine is still there', input.proof);
-  if (actedAtMs === undefined) return waiting(`nobody has reported that ${spec.action} is done`, input.proof);
+  if (actedAtMs === undefined) return waiting(`${spec.action} is not reported as done yet`, input.proof);
   if (kind === 'Done') return healed(`${spec.action} is done; it repairs nothing by itself`);
   if (kind === 'Nothing') return waiting('a human ends it', input.proof);
 

@@ -37,7 +37,7 @@ describe('a history is a test of rules', () => {
     expect(shadow.differences).toEqual(['expect[0]: expected Replace at 90 s, but Reboot by hung at 90 s, Shadow at 90 s (first rung)']);
     const open = await replay([rule('hung')], history(HEALS.slice(0, 2), { expect: [{ at: 90, action: 'Replace' }], untilSeconds: 90 }));
     expect(open.differences).toEqual([
-      'expect[0]: expected Replace at 90 s, but Reboot by hung at 90 s, Open (nobody has reported that Reboot is done)',
+      'expect[0]: expected Replace at 90 s, but Reboot by hung at 90 s, Open (Reboot is not reported as done yet)',
     ]);
     expect(await differences([{ at: 90, action: 'Reboot' }], { holdsForSeconds: 3600 })).toEqual([
       'expect[0]: expected Reboot at 90 s, but nothing more happened',

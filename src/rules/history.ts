@@ -74,7 +74,7 @@ export const historyEvent = Type.Object(
     nodeReplaced: Type.Optional(Type.Boolean({ description: 'true: the Node has another UID under the same name' })),
     operation: Type.Optional(Type.Enum(['Begins', 'Ends'], { description: 'a Change or a repair of another rule holds the machine' })),
     acted: Type.Optional(Type.Enum([...OUTCOMES], { description: 'how the action under way ended' })),
-    controller: Type.Optional(Type.Enum(['Restarts', 'Stops'], { description: 'Stops: until Restarts nobody looks' })),
+    controller: Type.Optional(Type.Enum(['Restarts', 'Stops'], { description: 'Stops: until Restarts no controller reconciles' })),
   },
   closed,
 );

@@ -129,7 +129,7 @@ function trulyHeld(list: readonly Event[], type: string, until: number): number 
   return held;
 }
 
-it('never fires early, though nobody looks for a while', async () => {
+it('never fires early, though no pass runs for a while', async () => {
   const away = fc.tuple(fc.integer({ min: 0, max: 1500 }), fc.integer({ min: 1, max: 400 }));
   const flaps = fc.array(fc.tuple(gap, fc.constantFrom('True' as const, 'False' as const)), { minLength: 1, maxLength: 16 });
   const tally = { fired: 0 };

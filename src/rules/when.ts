@@ -16,7 +16,7 @@ export function compileWhen(value: unknown, at = 'spec.when'): { when: When; err
   const isLeaf = isRecord(value) && !GROUP_KEYS.some((key) => key in value) && 'fact' in value;
   const when = isLeaf ? refuse(compilation, at, 'is a single fact', 'put it into "all": [ … ]') : compile(compilation, value, at, 0, false);
   if (compilation.leaves > MAX_LEAVES)
-    refuse(compilation, at, `has ${compilation.leaves} facts to look at`, `split it: at most ${MAX_LEAVES} in one rule`);
+    refuse(compilation, at, `has ${compilation.leaves} facts to read`, `split it: at most ${MAX_LEAVES} in one rule`);
   return when !== undefined && errors.length === 0 ? { when, errors: [] } : { when: undefined, errors };
 }
 

@@ -55,7 +55,7 @@ describe('E7a: a commit does not choose by which stage a known cluster is judged
       code: 'ClusterMoved',
       verdict: true,
       message: 'the commit would move clusters: "z-good" from stage "prod" to stage "test"; nothing was changed',
-      next: `look at it, and keep them where they are; or accept it: kubectl patch fleet main --type merge -p '{"spec":{"acceptMoves":"${HEAD}"}}'`,
+      next: `check it, and keep them where they are; or accept it: kubectl patch fleet main --type merge -p '{"spec":{"acceptMoves":"${HEAD}"}}'`,
     });
   });
 

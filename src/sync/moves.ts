@@ -36,7 +36,7 @@ export function refuseMoves({ fleet, head, declared, clusters, isWanted }: Moves
     'ClusterMoved',
     `the commit would move clusters: ${moves.slice(0, SHOWN).join(', ')}${more > 0 ? `, and ${more} more` : ''}; nothing was changed`,
     {
-      next: `look at it, and keep them where they are; or accept it: kubectl patch fleet ${name} --type merge -p '{"spec":{"acceptMoves":"${head}"}}'`,
+      next: `check it, and keep them where they are; or accept it: kubectl patch fleet ${name} --type merge -p '{"spec":{"acceptMoves":"${head}"}}'`,
     },
   );
 }

@@ -1,4 +1,4 @@
-/** What in a cell bears the label of a Fleet, and nothing on the hub has: nobody changes it, and nobody removes it (docs/protocols.md#e17). Pure. */
+/** What in a cell bears the label of a Fleet, and nothing on the hub has: KubeNode neither changes nor removes it (docs/protocols.md#e17). Pure. */
 import { ORPHANS_LIMIT, type Cluster, type Orphan, type Orphans } from '../api/cluster.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { LABELS } from '../api/names.ts';

@@ -24,6 +24,6 @@ export interface ApiResponse {
 
 /**
  * Sends one request. Resolves for every HTTP status; rejects only when no response was had (connection refused, reset,
- * abort). After a rejection nobody knows whether a write took effect.
+ * abort). After a rejection it is unknown whether a write took effect.
  */
 export type Transport = (request: ApiRequest) => Promise<ApiResponse>;

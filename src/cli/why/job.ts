@@ -25,7 +25,7 @@ export function jobLines(job: Stored<RemedyOperationJob>, nowMs: number): string
   if (status?.verdict !== undefined) lines.push(...verdictLines('Defender', status.verdict).map((line) => `  ${line}`));
   else if (status?.answer !== undefined) lines.push(`  Defender: ${status.answer}`);
   if (status?.explanation === undefined && status?.verdict === undefined && status?.answer === undefined)
-    lines.push(`  ${phase === 'Pending' ? 'nobody has answered it yet: is a controller of this cell running?' : 'nothing is said'}`);
+    lines.push(`  ${phase === 'Pending' ? 'it has no answer yet: is a controller of this cell running?' : 'it has reported nothing'}`);
   if (phase === 'NeedsHuman' && !isFinished(job)) lines.push('  it ends by itself when its rule no longer matches');
   if ((status?.diagnosis ?? []).length > 0) lines.push('', 'DIAGNOSIS', ...(status?.diagnosis ?? []).map((line) => `  ${line}`));
   return lines;

@@ -175,7 +175,7 @@ export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
       ...(status?.observations === undefined && rules.some(({ explanation }) => explanation?.truth === 'True')
         ? ['since when what matches has held: no controller has noted it on the Machine yet']
         : []),
-      ...(spec.paused === true ? ['anything since it was paused: nobody looks'] : []),
+      ...(spec.paused === true ? ['anything since it was paused: no controller acts on it'] : []),
     ],
   };
 }
@@ -231,7 +231,7 @@ function defenderLines(
       lines.push(`Freeze ${freeze.metadata.name} stops ${asked}${freeze.spec.reason === undefined ? '' : `: ${freeze.spec.reason}`}`);
   }
   if (spec.hold === true) lines.push('spec.hold is set: nothing new begins here');
-  if (spec.paused === true) lines.push('spec.paused is set: nobody looks at this machine');
+  if (spec.paused === true) lines.push('spec.paused is set: no controller acts on this machine');
   if (status?.agent?.hold === true) lines.push('/etc/kubenode/hold is there: its agent changes nothing');
   const order = spec.operation;
   if (order !== undefined && order.kind !== 'Cancelled' && (reservation?.id === order.id || reservation === undefined)) {

@@ -16,7 +16,7 @@ export function rolloutLines(rollout: Stored<Rollout>, nowMs: number): string[] 
     const found = status?.units?.find((each) => each.unit === unit);
     lines.push('', `${unit}  ${found?.phase ?? 'Pending'}${found?.lane === undefined ? '' : ` (${found.lane})`}`);
     if (found === undefined) {
-      lines.push('  the hub has not looked at it yet: is its controller running?');
+      lines.push('  the hub has not reconciled it yet: is its controller running?');
       continue;
     }
     const stays = whatStays(wanted);

@@ -9,7 +9,7 @@ export function ruleLines(rule: Stored<NodeRemedier>, jobs: readonly Stored<Reme
   const accepted = status?.conditions?.find(({ type }) => type === 'Accepted');
   const current = status?.observedGeneration === metadata.generation;
   const lines = [
-    `rule/${metadata.name}  ${spec.mode ?? 'Shadow'}, ${current ? `Accepted ${accepted?.status ?? 'Unknown'}` : 'not looked at yet'}`,
+    `rule/${metadata.name}  ${spec.mode ?? 'Shadow'}, ${current ? `Accepted ${accepted?.status ?? 'Unknown'}` : 'not reconciled yet'}`,
   ];
   for (const { path, message, hint } of status?.mistakes ?? []) lines.push(`  ${path}: ${message}`, `    hint: ${hint}`);
   if (accepted?.status === 'False' && (status?.mistakes ?? []).length === 0) lines.push(`  ${accepted.reason}: ${accepted.message}`);

@@ -718,7 +718,7 @@ describe('a name', () => {
       const { lines } = await answer(client, await findSubject(client, 'a', undefined), Date.now());
       expect(lines.join('\n')).toContain('yes   peers.pool.total is 1; found 1');
       expect((await answer(client, await findSubject(client, 'rule/hung', undefined), Date.now())).lines[0]).toBe(
-        'rule/hung  Enforce, not looked at yet',
+        'rule/hung  Enforce, not reconciled yet',
       );
     } finally {
       await cluster.close();

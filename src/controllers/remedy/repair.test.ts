@@ -233,7 +233,7 @@ describe('how an operation ends', () => {
     await cell.pass(20);
     expect((await cell.job('Failed')).status).toMatchObject({
       outcome: 'PermanentFailure',
-      explanation: expect.stringContaining('nobody has reported'),
+      explanation: expect.stringContaining('is not reported as done yet'),
     });
   });
 

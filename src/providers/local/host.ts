@@ -90,7 +90,7 @@ export async function startLocalHost(options: LocalHostOptions): Promise<LocalHo
       const changed = new Promise<void>((done) => {
         wake = done;
       });
-      await look().catch((error: unknown) => log.error({ nodesDir, error: messageOf(error) }, 'the nodes cannot be looked at'));
+      await look().catch((error: unknown) => log.error({ nodesDir, error: messageOf(error) }, 'the nodes cannot be read'));
       await Promise.race([changed, sleep(clock, pollMs, stopped.signal).catch(() => undefined)]);
     }
     for (const uid of halfMade.keys()) endWatch(uid);

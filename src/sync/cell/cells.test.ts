@@ -264,7 +264,7 @@ describe('the kinds of a cell', () => {
     await found.content.requireWritable();
   });
 
-  test('are asked for soon where they were asked for a moment before the cell went away, though nobody looks again', async () => {
+  test('are asked for soon where they were asked for a moment before the cell went away, though no turn of the hub follows', async () => {
     put('good');
     const found = await cell();
     await found.content.requireWritable();
@@ -273,7 +273,7 @@ describe('the kinds of a cell', () => {
     kinds = kinds.map(({ name }) => (name === 'machinesets' ? { name, storageVersionHash: 'AAAAAAAAAAA=' } : { name }));
     prod.watches.reset();
     await clock.advance(2000);
-    // The one look that its going away leads to.
+    // The one turn that its going away leads to.
     expect(await away()).toMatchObject({ reason: 'Expired' });
     const before = changes;
     await clock.advance(5000);

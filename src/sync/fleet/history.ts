@@ -18,6 +18,6 @@ export function requireHistory(fleet: Fleet, { head, relation }: Pick<Fetched, '
     throw syncError(
       'HistoryTooLong',
       `the history between ${short(fleet.status?.commit)} and ${short(head)} is longer than can be checked; nothing was changed`,
-      { next: `look at it and accept it: ${accept}` },
+      { next: `check it and accept it: ${accept}` },
     );
 }
