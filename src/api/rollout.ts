@@ -2,6 +2,11 @@ import { Type, type Static } from 'typebox';
 import { atomic, conditions, listMap, seconds, time } from './fields.ts';
 import { defineKind } from './kind/definition.ts';
 
+/** Of one Rollout. */
+export const MOST_UNITS = 500;
+/** Clusters of one unit of a Rollout. */
+export const MOST_PLACES = 500;
+
 /** One unit on its way: from what to what, on which clusters. Immutable once written. */
 export const rolloutUnit = Type.Object({
   unit: Type.String({ description: 'Kind/[namespace/]name' }),
@@ -25,7 +30,7 @@ export const rolloutUnit = Type.Object({
       ),
     }),
     ['name'],
-    { maxItems: 500 },
+    { maxItems: MOST_PLACES },
   ),
 });
 export type RolloutUnit = Static<typeof rolloutUnit>;
@@ -65,7 +70,7 @@ export const rolloutUnitStatus = Type.Object({
         message: Type.Optional(Type.String({ maxLength: 1024 })),
       }),
       ['name'],
-      { maxItems: 500 },
+      { maxItems: MOST_PLACES },
     ),
   ),
 });
@@ -97,7 +102,7 @@ export const Rollouts = defineKind({
       ['name'],
       { description: 'membership and policy as they were; clusters in the order they go' },
     ),
-    units: listMap(rolloutUnit, ['unit'], { maxItems: 500 }),
+    units: listMap(rolloutUnit, ['unit'], { maxItems: MOST_UNITS }),
     paused: Type.Optional(
       Type.Boolean({ description: 'forward lanes of these digests stop where they are, in newer Rollouts too; restore goes on' }),
     ),
@@ -105,7 +110,7 @@ export const Rollouts = defineKind({
   }),
   status: Type.Object({
     phase: Type.Optional(Type.Enum([...UNIT_PHASES])),
-    units: Type.Optional(listMap(rolloutUnitStatus, ['unit'], { maxItems: 500 })),
+    units: Type.Optional(listMap(rolloutUnitStatus, ['unit'], { maxItems: MOST_UNITS })),
     retried: Type.Optional(Type.String({ description: 'spec.retry that was carried out on every cluster' })),
     completedAt: Type.Optional(time()),
     observedGeneration: Type.Optional(Type.Integer()),

@@ -6,6 +6,7 @@ import { matchesLabels } from '../api/selector.ts';
 import type { Change, HeldBack } from './deletions/change.ts';
 import { judgeDeletions } from './deletions/judge.ts';
 import { syncError } from './errors.ts';
+import { refuseTooLarge } from './rollout-limits.ts';
 import { machinesGoing, machinesThere, MOST, type CellMachines, type Counted, type ReplicasByDigest } from './going.ts';
 
 /** What one commit renders to, reduced to digests: cluster → unit → digest. */
@@ -128,6 +129,7 @@ export function plan(input: PlanInput): Plan {
         clusters: [...clusters, ...(absent.get(unit) ?? []).map((name) => ({ name, ...carriedOver(input, name, unit) }))].sort(byName),
       });
   }
+  refuseTooLarge(fleet, { units, stages });
   return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept, heldBack };
 }
 

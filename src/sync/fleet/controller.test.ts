@@ -532,6 +532,15 @@ describe('a commit that is accepted', () => {
     expect([renders.length, statusWrites(), swept.length]).toEqual([1, writes, 1]);
   });
 
+  it('E18: is no larger than its Rollout may be: a larger one is refused before anything is written', async () => {
+    const many = Array.from({ length: 501 }, (_, index) => configMap(`c${index}`, '1'));
+    startHub({ ...branchAt('c1'), renders: () => renderedOf({ one: many }) });
+    await until(() => ready()?.reason === 'CommitTooLarge', 5000);
+    expect(ready()?.message).toContain('c1 is refused: it changes 501 units on up to 1 clusters each');
+    expect(server.requests.filter(({ method, path }) => method !== 'GET' && !path.includes('/fleets/'))).toEqual([]);
+    expect(kept.size).toBe(0);
+  });
+
   it('E1: gives no unit another API group, since its former object would stay in no record', async () => {
     const widget = (group: string): KubeObject => ({
       apiVersion: `${group}/v1`,

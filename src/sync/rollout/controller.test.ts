@@ -344,6 +344,24 @@ describe('a rollout', () => {
     cancel();
     await until(done('main-1'), 20_000);
   });
+
+  it('E18: whose status is refused, as one that is too large, holds up neither its units in later clusters nor any report', async () => {
+    const cancel = answer(hub, isPatchOf('/rollouts/main-1/status'), () => statusResponse(413, 'RequestEntityTooLarge'));
+    startHub();
+    commit({ [UNIT]: settings('1') });
+    await until(() => CELLS.every((name) => content(name) === '1' && reachable(name)?.status === 'True'), 60_000);
+    expect(status('main-1')).toBeUndefined();
+    expect(log.lines).toContainEqual(
+      expect.objectContaining({
+        message: 'its status cannot be written',
+        fields: expect.objectContaining({ rollout: 'main-1' }) as unknown,
+      }),
+    );
+    const told = events.filter(({ about }) => about === 'Rollout/main-1').map(({ reason }) => reason);
+    expect(new Set(told)).toEqual(new Set(['StatusNotWritten']));
+    cancel();
+    await until(done('main-1'), 60_000);
+  });
 });
 
 describe('a step that fails', () => {

@@ -2,6 +2,8 @@
 import type { Cluster } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
 import { MachineSets } from '../../api/machine-set.ts';
+import { messageOf } from '../../api/errors.ts';
+import { plainText } from '../../api/plain-text.ts';
 import type { Clock, Log } from '../../api/ports.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -17,6 +19,7 @@ import type { Reports } from '../cluster/reports.ts';
 import type { Fence } from '../fence.ts';
 import { inForce } from '../in-force.ts';
 import { ownersOf } from '../plan.ts';
+import { fitStatus } from '../rollout-limits.ts';
 import { decide, type Decision } from './decide.ts';
 import { eventsOf } from './events.ts';
 import type { Executor } from './executor.ts';
@@ -71,8 +74,11 @@ export async function runPass(dependencies: PassDependencies, fleet: string, con
 
   const byCluster = Map.groupBy(decision.steps, (step) => step.cluster);
   await executor.carryOut(byCluster, { fleet, connections, context, waits });
-  await writeStatuses(dependencies, decision, mine, context.client);
-  if (!(await reports.report(connections, context.client, context.log))) waits.push(REPORT_RETRY_MS);
+  const statuses = await writeStatuses(dependencies, decision, mine, context);
+  const isReported = await reports.report(connections, context.client, context.log);
+  // It may be the hub's own server that does not answer.
+  if (statuses.failed !== undefined) throw statuses.failed.error;
+  if (!statuses.isWhole || !isReported) waits.push(REPORT_RETRY_MS);
   // Also of tries that failed before this pass: nothing else may come that leads to another.
   waits.push(...reports.waits(), ...executor.failures.waits());
   const dueAtMs = units.dueAtMs(loadedMs);
@@ -153,21 +159,47 @@ function decideOn(dependencies: PassDependencies, fleet: string, connections: Co
   return { mine, world, decision: decide(world) };
 }
 
+/** The status of one Rollout may be refused, such as one that is too large; other Rollouts and all reports do not wait for it. */
 async function writeStatuses(
-  { recorder, signal }: PassDependencies,
+  dependencies: PassDependencies,
   { statuses }: Decision,
   rollouts: readonly Stored<Rollout>[],
+  { client, log }: PassContext,
+): Promise<{ isWhole: boolean; failed?: { error: unknown } }> {
+  const { recorder, signal } = dependencies;
+  let isWhole = true;
+  let failed: { error: unknown } | undefined;
+  for (const [name, decided] of statuses) {
+    const rollout = rollouts.find((each) => each.metadata.name === name);
+    if (rollout === undefined) continue;
+    try {
+      await writeStatus(dependencies, rollout, fitStatus(rollout, decided), client);
+    } catch (error) {
+      signal.throwIfAborted();
+      isWhole = false;
+      const message = plainText(messageOf(error));
+      log.warn({ rollout: name, error: message }, 'its status cannot be written');
+      recorder.event(rollout, { type: 'Warning', reason: 'StatusNotWritten', message });
+      if (!hasReason(error, 'Invalid', 'BadRequest', 'RequestEntityTooLarge')) failed ??= { error };
+    }
+  }
+  return { isWhole, ...(failed === undefined ? {} : { failed }) };
+}
+
+async function writeStatus(
+  { recorder, signal }: PassDependencies,
+  rollout: Stored<Rollout>,
+  status: NonNullable<Rollout['status']>,
   hub: Client,
 ): Promise<void> {
-  for (const [name, status] of statuses) {
-    const rollout = rollouts.find((each) => each.metadata.name === name);
-    if (rollout === undefined || canonical(rollout.status ?? null) === canonical(status)) continue;
-    for (const event of eventsOf(rollout, status)) recorder.event(rollout, event);
-    const { resourceVersion } = rollout.metadata;
-    const patch = { metadata: { resourceVersion }, status };
-    // One that was steered or written since leads to another pass.
-    await hub.patch(Rollouts, { name }, { merge: patch }, { subresource: 'status', signal }).catch((error: unknown) => {
-      if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
-    });
-  }
+  if (canonical(rollout.status ?? null) === canonical(status)) return;
+  const { name, resourceVersion } = rollout.metadata;
+  const patch = { metadata: { resourceVersion }, status };
+  // One that was steered or written since leads to another pass.
+  const written = await hub.patch(Rollouts, { name }, { merge: patch }, { subresource: 'status', signal }).catch((error: unknown) => {
+    if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
+  });
+  if (written === undefined) return;
+  // What is not in the status would be reported again by each pass.
+  for (const event of eventsOf(rollout, status)) recorder.event(rollout, event);
 }
