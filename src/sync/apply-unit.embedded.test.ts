@@ -202,13 +202,23 @@ describe('what sync applied, and somebody changed', () => {
       'another Fleet took it over',
       (client) => client.patch(MachineComponentSets, key, { merge: { metadata: { labels: { [LABELS.fleet]: 'other' } } } }),
     ],
-    ['it was made again', (client) => madeAgain(client)],
-    ['it was made again with the label', (client) => madeAgain(client, { [LABELS.fleet]: 'main' })],
+    ['it was made again with the label of another Fleet', (client) => madeAgain(client, { [LABELS.fleet]: 'other' })],
   ])('E9: is deleted by no removal where %s', async (_what, change) => {
     const client = await cellClient();
     const { inventory } = await applied(client);
     await change(client);
     expect(await removed(client, inventory)).toEqual({ left: [], empties: false });
+    expect(await client.find(MachineComponentSets, key)).toBeDefined();
+  });
+
+  test.each([
+    ['without the label', undefined],
+    ['with the label', { [LABELS.fleet]: 'main' }],
+  ])('E9: is deleted by no removal, and not gone, where it was made again %s', async (_what, labels) => {
+    const client = await cellClient();
+    const { inventory } = await applied(client);
+    await madeAgain(client, labels);
+    await expect(removed(client, inventory)).rejects.toMatchObject({ code: 'NotOurs' });
     expect(await client.find(MachineComponentSets, key)).toBeDefined();
   });
 

@@ -228,6 +228,11 @@ export async function removeUnit(
     const key = { name: entry.name, namespace: entry.namespace };
     const found = await target.client.find(resource, key, { signal });
     if (found === undefined) continue;
+    if (isOthersRemake(entry, found, fleet)) {
+      if (found.metadata.deletionTimestamp === undefined) throw syncError('NotOurs', `${entry.kind} "${entry.name}": ${MADE_AGAIN}`);
+      left.push(entry);
+      continue;
+    }
     // Another object under the name, or one that somebody took over, is not ours to delete: it leaves the inventory.
     if (!isApplied(entry, found, fleet)) continue;
     left.push({ ...entry, uid: found.metadata.uid });
@@ -252,6 +257,16 @@ export async function removeUnit(
       .catch(unlessChanged(entry));
   }
   return { left, empties: false };
+}
+
+/** Why a removal waits: nothing that sync did not apply is deleted, and the unit is not gone while that is there. */
+export const MADE_AGAIN = 'somebody deleted it in its cell and made another one of its name: delete that one there';
+
+/** Whether somebody made it again, with the Fleet's label or, of KubeNode's kinds, with that of none. */
+function isOthersRemake({ uid }: InventoryEntry, { apiVersion, metadata }: Stored<KubeObject>, fleet: string): boolean {
+  if (uid === undefined || metadata.uid === uid) return false;
+  const owner = metadata.labels?.[LABELS.fleet];
+  return owner === fleet || (owner === undefined && apiVersion === API_VERSION);
 }
 
 /** Whether it is the very object that was applied. One of KubeNode's kinds stays ours where somebody only removed the label: only another Fleet takes it over. */

@@ -3,6 +3,7 @@ import type { UnitStatus } from '../../api/cluster.ts';
 import { MachineSets } from '../../api/machine-set.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { Rollout, RolloutUnit } from '../../api/rollout.ts';
+import { MADE_AGAIN } from '../apply-unit.ts';
 import { isSoakUnknown, soaksSince } from '../soak.ts';
 import { canRetry, knownOf, observedRetry, pendingPlace, type Known, type Place } from './place.ts';
 import type { LiveUnit, World } from './world.ts';
@@ -82,7 +83,7 @@ function judgeRemoval(
     return {
       ...place,
       phase: 'Waiting',
-      message: 'somebody deleted it in its cell and made another one of its name: delete that one there',
+      message: MADE_AGAIN,
     };
   return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Cluster, UnitStatus } from '../../api/cluster.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import { ANNOTATIONS, MANAGERS } from '../../api/names.ts';
+import { ANNOTATIONS, LABELS, MANAGERS } from '../../api/names.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { stamped } from '../apply-unit.ts';
@@ -298,7 +298,8 @@ describe('a set that is there', () => {
       const found = seen(look({ objects: [object] }, [another]));
       return found?.state === 'Present' && found.notOurs !== true;
     };
-    expect([isOurs(sound), isOurs(bare)]).toEqual([true, false]);
+    const others = { ...sound, metadata: { ...metadata, labels: { [LABELS.fleet]: 'other' } } };
+    expect([isOurs(others), isOurs(sound), isOurs(bare)]).toEqual([true, false, false]);
   });
 
   it('E17: is unknown without a digest too, where it is written later than what is recorded', () => {

@@ -143,7 +143,7 @@ function liveUnit(
     drifted:
       rehearsal.state === 'Over' ||
       (due !== undefined && (isMadeAgain(object, record) || isDrifted(object, due, { digest: digest ?? '', fleet: input.fleet, lane }))),
-    ...(isMadeAgain(object, record) && object.metadata.labels?.[LABELS.fleet] === undefined ? { notOurs: true } : {}),
+    ...(isMadeAgain(object, record) && (object.metadata.labels?.[LABELS.fleet] ?? input.fleet) === input.fleet ? { notOurs: true } : {}),
     ...found,
     // What is in Shadow is no evidence for what is to be enforced.
     ...(rehearsal.state === 'None' ? {} : { evidence: false, rehearsed: rehearsal.state === 'Over' }),

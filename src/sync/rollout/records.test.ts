@@ -1060,7 +1060,7 @@ describe('E9: the removal of what somebody deleted and made again', () => {
   const removal = (live: On['live']) =>
     worldOf([rolloutOf(1, { a: undefined })], { a: { record: proved('A', 60), ...(live === undefined ? {} : { live }) } });
 
-  it('waits until it is gone, where it bears the label of no Fleet, and says so', () => {
+  it('waits until it is gone, where it bears the label of no other Fleet, and says so', () => {
     const world = removal({ unitDigest: undefined, drifted: true, notOurs: true });
     expect(stepsOf(world)).toEqual([]);
     expect(unitOf(world)).toMatchObject({ phase: 'Progressing', message: expect.stringContaining('delete that one there') as unknown });

@@ -17,7 +17,7 @@ export type LiveUnit =
       unknown?: boolean;
       /** When what is there was begun, as the object says. */
       writtenAt?: string | undefined;
-      /** Somebody deleted what was applied and made another of its name, which bears the label of no Fleet. */
+      /** Somebody deleted what was applied and made another of its name, which bears the label of no other Fleet. */
       notOurs?: boolean;
       /** The kind's own rule holds for this digest and generation (docs/protocols.md#e2). */
       evidence: boolean;
