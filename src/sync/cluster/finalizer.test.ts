@@ -108,7 +108,7 @@ describe('E13: a Cluster', () => {
     const conflict = (reason: 'Conflict' | 'NotFound' | 'Forbidden', code: number) => new ApiError(code, { reason, message: reason });
     await expect(kept({ finalizers: OURS, fails: conflict('Conflict', 409) })).resolves.toBeDefined();
     await expect(kept({ finalizers: OURS, fails: conflict('NotFound', 404) })).resolves.toBeDefined();
-    await expect(kept({ finalizers: OURS, fails: conflict('Forbidden', 403) })).rejects.toThrow();
+    await expect(kept({ finalizers: OURS, fails: conflict('Forbidden', 403) })).rejects.toThrow('Forbidden');
   });
 
   it('reports whether the finalizer was written', async () => {
