@@ -125,3 +125,24 @@ describe('E9: a smaller number', () => {
     expect((await world.live('prod'))?.spec.replicas).toBe(4);
   });
 });
+
+it('E9: the removal of a set that is paused says that this keeps its machines, and goes on once it is not', async () => {
+  world.commit(setOf(4, { paused: true }));
+  world.start();
+  for (const name of ['test', 'prod']) {
+    await world.pass();
+    await world.has(name, 4);
+  }
+  const name = world.commit(null);
+  await world.pass(20_000);
+  await world.has('test', 4);
+  expect(await going('test', 4)).toBe(0);
+  expect(world.place(name, 'test')?.message).toMatch(/4 are there.*`spec.paused` of the set keeps them: set it to false in its cell/);
+  await world.cell('test').patch(MachineSets, KEY, { merge: { spec: { paused: false } } }, { fieldManager: 'kubectl' });
+  await world.pass();
+  expect(await going('test', 4)).toBe(4);
+  expect(world.place(name, 'test')?.message).not.toMatch(/paused/);
+  await world.has('test', 0);
+  await world.pass(20_000);
+  expect(await world.live('test')).toBeUndefined();
+});

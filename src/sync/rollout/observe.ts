@@ -192,7 +192,8 @@ function emptyingOf(object: Stored<KubeObject>): { emptying?: string } {
   const set = object as Stored<MachineSet>;
   if (!isToEmpty(set) || isEmptied(set)) return {};
   const { replicas = 0, deletingReplicas = 0 } = set.status ?? {};
-  return { emptying: `its machines go first: ${replicas} are there, ${deletingReplicas} are being deleted` };
+  const kept = set.spec.paused === true && replicas > 0 ? '; `spec.paused` of the set keeps them: set it to false in its cell' : '';
+  return { emptying: `its machines go first: ${replicas} are there, ${deletingReplicas} are being deleted${kept}` };
 }
 
 /**
