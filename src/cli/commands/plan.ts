@@ -105,6 +105,7 @@ export async function ofFile(file: string, nowMs: number): Promise<Snapshot> {
 export async function report(made: Made, format: 'json' | 'markdown' | undefined, output: Output): Promise<number> {
   const { planLines } = await import('../plan/lines.ts');
   const { planMarkdown } = await import('../plan/markdown.ts');
+  const { isNothing } = await import('../plan/forecast.ts');
   if (format !== 'markdown') for (const warning of made.warnings) output.say('warning', plainText(warning));
   switch (format) {
     case 'json':
@@ -120,6 +121,5 @@ export async function report(made: Made, format: 'json' | 'markdown' | undefined
       return format satisfies never;
   }
   if (made.result.state === 'Refused') return EXIT.refused;
-  const { units, heldBack } = made.result.forecast;
-  return units.length === 0 && heldBack === undefined ? EXIT.ok : EXIT.differs;
+  return isNothing(made.result.forecast) ? EXIT.ok : EXIT.differs;
 }

@@ -1,44 +1,26 @@
 /** What the hub would do with a commit, from the same plan that it makes itself (src/sync/plan.ts). Pure. */
-import { DEFAULT_BATCHES, MachineComponentSets } from '../../api/machine-component-set.ts';
-import { resolveBatches } from '../../api/batches.ts';
-import type { Cluster, UnitStatus } from '../../api/cluster.ts';
-import { canonical } from '../../api/digest.ts';
-import { DISRUPTIONS, disruptionOf, stronger, type Disruption } from '../../api/disruption.ts';
-import type { Fleet } from '../../api/fleet.ts';
-import { MachineComponents } from '../../api/machine-component.ts';
-import { MachineSets } from '../../api/machine-set.ts';
+import type { UnitStatus } from '../../api/cluster.ts';
+import type { Disruption } from '../../api/disruption.ts';
 import type { RolloutUnit } from '../../api/rollout.ts';
-import type { Unit } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import type { RenderedCommit } from '../../sync/fleet/checkout.ts';
 import type { FleetView } from '../../sync/fleet/observe.ts';
 import type { Plan } from '../../sync/plan.ts';
+import { REMOVAL } from '../../sync/records.ts';
+import { goesBack, isNew } from '../../sync/rollout/lane.ts';
+import { blockedIn, type Blocked } from './waits.ts';
+import { clusterChanges, type ClusterChanges } from './cluster-changes.ts';
+import { changeOf, effectOf, type MachineEffect } from './disruption.ts';
 import { declared, fieldChanges, type FieldChange } from './fields.ts';
 import { knownOf, type Known } from './known.ts';
-import { membersOf } from './members.ts';
 
 export type Lane = 'Forward' | 'Restore';
-
-/** What becomes of machines. */
-export type MachineEffect =
-  | {
-      effect: 'Change';
-      disruption: Disruption;
-      machines: number;
-      /** Machines that may be selected too, and are not known here. */
-      unknown: number;
-      /** Cumulative sizes. */
-      batches: number[];
-      /** The batches' soaks alone. */
-      soakSeconds: number;
-    }
-  | { effect: 'Make'; machines: number }
-  | { effect: 'LetGo'; machines: number };
 
 export interface ClusterForecast {
   name: string;
   stage: string;
-  change: 'Add' | 'Change' | 'Remove' | 'TakeOver';
+  /** Removing: an earlier commit removes it, which goes on. Keep: it is there already, and what was wanted since is not. TakeOver: no Rollout has it yet. */
+  change: 'Add' | 'Change' | 'Remove' | 'Removing' | 'Keep' | 'TakeOver';
   /** Restore: at once, in all stages (docs/protocols.md#e6). */
   lane: Lane;
   /** Undefined: what is there now is not known here. */
@@ -62,8 +44,10 @@ export interface Forecast {
   fleet: string;
   stages: { name: string; clusters: string[]; soakSeconds: number; maxClusters: number }[];
   units: UnitForecast[];
-  /** Clusters in which nothing can begin now, and why. */
-  blocked: { cluster: string; reason: string }[];
+  /** What the commit changes of the Clusters themselves. */
+  clusters: ClusterChanges[];
+  /** Where nothing can begin now, and why. */
+  blocked: Blocked[];
   /** Units that the commit no longer declares and that are never deleted. */
   kept: { unit: string; cluster: string }[];
   heldBack: { message: string; next: string; all: readonly string[] } | undefined;
@@ -79,6 +63,20 @@ export interface ForecastInput {
   planned: Plan;
   /** Objects of a digest that clusters have now; undefined: they cannot be had here. */
   before: (digest: string) => readonly KubeObject[] | undefined;
+  /** The commit that the hub accepted, rendered again; undefined: it cannot be had here. */
+  accepted: RenderedCommit | undefined;
+  /** Whether a Rollout carries the unit there. */
+  isCarried: (cluster: string, unit: string) => boolean;
+  /** As of when the hub is known. */
+  nowMs: number;
+}
+
+interface Context {
+  input: ForecastInput;
+  known: Known;
+  nowMs: number;
+  /** The longest of the stages. */
+  soakMs: number;
 }
 
 export function forecast(input: ForecastInput): Forecast {
@@ -90,14 +88,18 @@ export function forecast(input: ForecastInput): Forecast {
     soakSeconds,
     maxClusters,
   }));
-  const known = knownOf(view, rendered);
-  const units = planned.units.map((unit) => unitForecast(unit, input, known)).filter(({ clusters }) => clusters.length > 0);
+  const known = knownOf(view, rendered, input.before);
+  const soakMs = 1000 * Math.max(0, ...stages.map(({ soakSeconds }) => soakSeconds));
+  const context: Context = { input, known, nowMs: input.nowMs, soakMs };
+  const units = planned.units.map((unit) => unitForecast(unit, context)).filter(({ clusters }) => clusters.length > 0);
   const declaredClusters = new Set(rendered.clusters.map(({ name }) => name));
+  const changes = clusterChanges(rendered, input.accepted, view.clusters);
   return {
     fleet: fleet.metadata.name,
     stages,
     units,
-    blocked: blocked(fleet, known, [...new Set(units.flatMap((unit) => unit.clusters.map(({ name }) => name)))]),
+    clusters: changes.map(({ isPaused: _isPaused, ...each }) => each).filter(({ change, fields }) => change === 'Add' || fields.length > 0),
+    blocked: blockedIn({ view, planned, units, known, paused: new Set(changes.flatMap((each) => (each.isPaused ? each.cluster : []))) }),
     kept: planned.kept,
     heldBack:
       planned.heldBack === undefined
@@ -108,58 +110,76 @@ export function forecast(input: ForecastInput): Forecast {
   };
 }
 
-function unitForecast({ unit, clusters }: RolloutUnit, input: ForecastInput, known: Known): UnitForecast {
-  const { rendered, planned } = input;
-  const order = planned.stages.flatMap((stage) => stage.clusters.map((name) => ({ name, stage: stage.name })));
-  const changed = new Map(clusters.filter((each) => isChange(each, unit, input)).map((each) => [each.name, each]));
-  const sources = rendered.clusters.flatMap(({ name }) => known.rendered(name, unit)?.origins.at(-1) ?? []);
+/** Whether the hub would do nothing with the commit. */
+export const isNothing = ({ units, clusters, left, heldBack }: Forecast): boolean =>
+  units.length === 0 && clusters.length === 0 && left.length === 0 && heldBack === undefined;
+
+function unitForecast({ unit, clusters }: RolloutUnit, context: Context): UnitForecast {
+  const { input, known } = context;
+  const order = input.planned.stages.flatMap((stage) => stage.clusters.map((name) => ({ name, stage: stage.name })));
+  const changed = new Map(clusters.filter((each) => isChange(each, unit, input.isCarried, known)).map((each) => [each.name, each]));
+  const sources = input.rendered.clusters.flatMap(({ name }) => known.rendered(name, unit)?.origins.at(-1) ?? []);
   return {
     unit,
     source: sources[0],
     clusters: order.flatMap(({ name, stage }) => {
       const change = changed.get(name);
-      return change === undefined ? [] : [clusterForecast(unit, change, stage, input.before, known)];
+      return change === undefined ? [] : [clusterForecast(unit, change, stage, context)];
     }),
   };
 }
 
 type ClusterChange = RolloutUnit['clusters'][number];
 
-/** A unit that changes in one cluster is carried whole: where its content is what is wanted already, nothing becomes of it. */
-function isChange({ name, digest, from }: ClusterChange, unit: string, { view }: ForecastInput): boolean {
-  return digest !== from || view.wanted.get(name)?.get(unit) === undefined;
+/**
+ * A unit that changes in one cluster is carried whole: where its content is what a Rollout wants already, nothing becomes of it. `from` and `digest` are both absent
+ * where an earlier commit removes it: that goes on while something is there.
+ */
+function isChange({ name, digest, from }: ClusterChange, unit: string, isCarried: ForecastInput['isCarried'], known: Known): boolean {
+  if (digest === undefined && from === undefined) return known.there(name, unit).length > 0;
+  return digest !== from || !isCarried(name, unit);
 }
 
-function clusterForecast(
-  unit: string,
-  { name, digest, from }: ClusterChange,
-  stage: string,
-  contentOfDigest: ForecastInput['before'],
-  known: Known,
-): ClusterForecast {
+function clusterForecast(unit: string, wanted: ClusterChange, stage: string, context: Context): ClusterForecast {
+  const { known, input } = context;
+  const { name, digest, from } = wanted;
+  const there = known.hasRecords(name) ? known.there(name, unit) : [from].flatMap((each) => each ?? []);
   const after = digest === undefined ? [] : (known.rendered(name, unit)?.objects ?? []);
-  const before = from === undefined ? [] : contentOfDigest(from);
-  const effect = effectOf(before, after, known.units(name), known.cluster(name));
-  const record = known.record(name, unit);
-  const back = before === undefined ? undefined : changeOf(after, before);
+  const contents = there.map(input.before);
+  const before = contents.every((each) => each !== undefined) ? contents : undefined;
+  const change = changeKind(wanted, there);
+  const units = known.units(name);
+  const effect =
+    change === 'TakeOver' || change === 'Keep'
+      ? undefined
+      : effectOf({ before, after, groups: known.groups(name), units, cluster: known.cluster(name) });
   return {
     name,
     stage,
-    change: from === undefined ? 'Add' : digest === undefined ? 'Remove' : digest === from ? 'TakeOver' : 'Change',
-    // What is new there, as its record says, is taken back at once.
-    lane: digest === undefined ? (record?.added === undefined ? 'Forward' : 'Restore') : laneTo(digest, record, unit, known),
-    fields: before === undefined ? undefined : fieldsOf(before, after),
+    change,
+    lane: change === 'TakeOver' || change === 'Keep' ? 'Forward' : laneOf(unit, name, digest, context),
+    fields: before === undefined ? undefined : fieldsOf(before[0] ?? [], after),
     ...(effect === undefined ? {} : { effect }),
     halts: digest === undefined ? [] : known.halts(unit, digest),
-    revert: {
-      // What is added now is new there, so that its removal goes at once too.
-      lane: from === undefined ? 'Restore' : laneTo(from, record, unit, known),
-      ...(back === undefined ? {} : { disruption: back }),
-    },
+    revert: revertOf(unit, wanted, change, after, context),
   };
 }
 
-/** By docs/protocols.md#e6: what was verified there, and is revoked nowhere, goes back at once. */
+function changeKind({ digest, from }: ClusterChange, there: readonly string[]): ClusterForecast['change'] {
+  if (digest === undefined) return from === undefined ? 'Removing' : 'Remove';
+  if (digest === from) return 'TakeOver';
+  if (there.length === 0) return 'Add';
+  return there.every((each) => each === digest) ? 'Keep' : 'Change';
+}
+
+/** By docs/protocols.md#e6: what was verified there, and is revoked nowhere, goes back at once; what is new there is taken back at once. */
+function laneOf(unit: string, cluster: string, digest: string | undefined, { known, nowMs, soakMs }: Context): Lane {
+  const record = known.record(cluster, unit);
+  if (digest !== undefined) return record?.digest === undefined ? 'Forward' : laneTo(digest, record, unit, known);
+  if (record?.begun === REMOVAL) return record.removal?.lane ?? 'Forward';
+  return record !== undefined && isNew(record, nowMs, soakMs) ? 'Restore' : 'Forward';
+}
+
 function laneTo(digest: string, record: UnitStatus | undefined, unit: string, known: Known): Lane {
   const verified = record?.verified?.find((each) => each.digest === digest);
   if (verified === undefined) return 'Forward';
@@ -168,17 +188,23 @@ function laneTo(digest: string, record: UnitStatus | undefined, unit: string, kn
   return known.isRevoked(unit, digest) ? 'Forward' : 'Restore';
 }
 
-function blocked(fleet: Fleet, known: Known, names: readonly string[]): Forecast['blocked'] {
-  const reasonsOf = (cluster: Cluster | undefined): string[] => {
-    const reachable = cluster?.status?.conditions?.find(({ type }) => type === 'Reachable');
-    return [
-      ...(fleet.spec.paused === true ? ['the Fleet is paused'] : []),
-      ...(cluster?.spec.paused === true ? ['the Cluster is paused'] : []),
-      ...(cluster === undefined ? ['it is new: the hub needs its kubeconfig'] : []),
-      ...(reachable?.status === 'False' ? [`it is not reached: ${reachable.message}`] : []),
-    ];
-  };
-  return names.flatMap((name) => reasonsOf(known.cluster(name)).map((reason) => ({ cluster: name, reason })));
+function revertOf(
+  unit: string,
+  { name, digest, from }: ClusterChange,
+  change: ClusterForecast['change'],
+  after: readonly KubeObject[],
+  context: Context,
+): ClusterForecast['revert'] {
+  // What is added is new there, so that its removal goes at once.
+  if (change === 'Add' && from === undefined) return { lane: 'Restore' };
+  // When it is gone, its record is gone as well.
+  if (digest === undefined || from === undefined) return { lane: 'Forward' };
+  const record = context.known.record(name, unit);
+  // What a going back leaves is revoked.
+  const isRevoked = goesBack(record, digest) || (change !== 'Keep' && laneOf(unit, name, digest, context) === 'Restore');
+  const content = context.input.before(from);
+  const back = content === undefined ? undefined : changeOf(after, content);
+  return { lane: isRevoked ? 'Forward' : laneTo(from, record, unit, context.known), ...(back === undefined ? {} : { disruption: back }) };
 }
 
 function fieldsOf(before: readonly KubeObject[], after: readonly KubeObject[]): FieldChange[] {
@@ -187,74 +213,6 @@ function fieldsOf(before: readonly KubeObject[], after: readonly KubeObject[]): 
 }
 
 const asDeclared = (object: KubeObject | undefined): unknown => (object === undefined ? undefined : declared(object));
-
-function effectOf(
-  before: readonly KubeObject[] | undefined,
-  after: readonly KubeObject[],
-  units: readonly Unit[],
-  cluster: Cluster | undefined,
-): MachineEffect | undefined {
-  const object = after.at(-1) ?? before?.at(-1);
-  if (object?.kind === MachineSets.kind) return scaleOf(before?.at(-1), after.at(-1), cluster);
-  if (object?.kind !== MachineComponentSets.kind) return undefined;
-  const set = after.at(-1);
-  // A set that is removed uninstalls nothing (docs/protocols.md#a6).
-  if (set === undefined) return undefined;
-  const disruption = before === undefined ? undefined : changeOf(before, after);
-  if (disruption === undefined && before !== undefined) return undefined;
-  const { count, unknown } = membersOf(set, units, cluster);
-  const { batches = DEFAULT_BATCHES, soakSeconds = 60 } = MachineComponentSets.parse(set).spec;
-  const sizes = [...new Set(resolveBatches(batches, count))].filter((size) => size > 0);
-  return {
-    effect: 'Change',
-    disruption: disruption ?? strongestOf(after),
-    machines: count,
-    unknown,
-    batches: sizes,
-    soakSeconds: sizes.length * soakSeconds,
-  };
-}
-
-/** The class of what changes on machines; undefined: nothing does, or it is no component set. */
-function changeOf(before: readonly KubeObject[], after: readonly KubeObject[]): Disruption | undefined {
-  const [from, to] = [contentOf(before), contentOf(after)];
-  if (to === undefined || canonical(from?.content ?? null) === canonical(to.content)) return undefined;
-  if (to.action === 'Remove') return disruptionOf(from, undefined);
-  return to.classes.reduce<Disruption>((strongest, each) => stronger(strongest, disruptionOf(from, each)), 'None');
-}
-
-interface Content {
-  version: string;
-  action: string;
-  classes: { version: string; disruption: NonNullable<Parameters<typeof disruptionOf>[1]>['disruption'] }[];
-  content: unknown;
-}
-
-/** Undefined: no component set. */
-function contentOf(objects: readonly KubeObject[]): Content | undefined {
-  const object = objects.at(-1);
-  if (object?.kind !== MachineComponentSets.kind) return undefined;
-  const { version, values, action = 'Install', canary } = MachineComponentSets.parse(object).spec;
-  const components = objects.filter(({ kind }) => kind === MachineComponents.kind).map((each) => MachineComponents.parse(each).spec);
-  const classes = components.map((spec) => ({ version: spec.version, disruption: spec.disruption ?? {} }));
-  return { version, action, classes, content: { version, values, action, canary, components } };
-}
-
-/** Where what is there now is not known, the strongest class that the component has. */
-function strongestOf(after: readonly KubeObject[]): Disruption {
-  const classes = contentOf(after)?.classes.flatMap(({ disruption }) => Object.values(disruption)) ?? [];
-  return [...classes, 'Drain' as const].reduce((a, b) => (DISRUPTIONS.includes(b) ? stronger(a, b) : a), 'None' as Disruption);
-}
-
-function scaleOf(before: KubeObject | undefined, after: KubeObject | undefined, cluster: Cluster | undefined): MachineEffect | undefined {
-  const numberOf = (object: KubeObject | undefined): number | undefined =>
-    object === undefined ? 0 : MachineSets.parse(object).spec.replicas;
-  const { namespace = '', name = '' } = (after ?? before)?.metadata ?? {};
-  const there = cluster?.status?.machines?.sets?.find(({ set }) => set === `${namespace}/${name}`)?.wanted;
-  const [from, to] = [there ?? numberOf(before), numberOf(after)];
-  if (from === undefined || to === undefined || from === to) return undefined;
-  return to > from ? { effect: 'Make', machines: to - from } : { effect: 'LetGo', machines: from - to };
-}
 
 /** Of a unit that goes forward: clusters of a stage go `maxClusters` at a time, each through its batches, and a stage soaks before the next. */
 function soakOf(unit: UnitForecast, stages: Forecast['stages']): number {

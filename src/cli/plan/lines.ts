@@ -1,7 +1,10 @@
 /** A plan for people: one paragraph a unit, one line for all clusters of a stage of which the same becomes. Pure. */
 import { canonical } from '../../api/digest.ts';
 import { plainText } from '../../api/plain-text.ts';
-import type { ClusterForecast, Forecast, MachineEffect, UnitForecast } from './forecast.ts';
+import type { MachineEffect } from './disruption.ts';
+import { isNothing, type ClusterForecast, type Forecast, type UnitForecast } from './forecast.ts';
+import type { Blocked } from './waits.ts';
+import type { ClusterChanges } from './cluster-changes.ts';
 import type { FieldChange } from './fields.ts';
 import type { Made } from './make.ts';
 
@@ -55,7 +58,7 @@ export function forecastLines(forecast: Forecast): string[] {
 
 /** Whether objects or machines go. */
 export const deletes = ({ clusters }: UnitForecast): boolean =>
-  clusters.some(({ change, effect }) => change === 'Remove' || effect?.effect === 'LetGo');
+  clusters.some(({ change, effect }) => change === 'Remove' || change === 'Removing' || effect?.effect === 'LetGo');
 
 function unitLines(unit: UnitForecast): string[] {
   const { unit: name, source } = unit;
@@ -71,7 +74,7 @@ function unitLines(unit: UnitForecast): string[] {
     ...[...new Set(groups.flatMap(({ clusters }) => clusters.flatMap(({ halts }) => halts)))].map(
       (halt) => `  halted, and begins nowhere before a person retries it: ${halt}`,
     ),
-    `  git revert: ${revertText(groups)}`,
+    `  git revert: ${revertText(name, groups)}`,
   ];
 }
 
@@ -136,6 +139,10 @@ export function changeText({ change, fields }: ClusterForecast): string {
       return 'added';
     case 'Remove':
       return 'removed';
+    case 'Removing':
+      return 'its removal goes on';
+    case 'Keep':
+      return 'kept as it is';
     case 'TakeOver':
       return 'taken over as it is';
     case 'Change':
@@ -193,35 +200,61 @@ export function disruptionText(disruption: Extract<MachineEffect, { effect: 'Cha
   }
 }
 
-export function revertText(groups: readonly Group[]): string {
-  const clusters = groups.flatMap((group) => group.clusters);
-  if (clusters.every(({ change }) => change === 'Add')) return 'takes it away again, at once';
+export function revertText(unit: string, groups: readonly Group[]): string {
+  const clusters = groups.flatMap((group) => group.clusters).filter(({ change }) => change !== 'TakeOver');
+  if (groups.every(({ clusters: its }) => its.every(({ change }) => change === 'TakeOver'))) return 'leaves it as it is';
+  if (unit.startsWith('Namespace/') && clusters.every(({ change }) => change === 'Add')) return 'leaves it: a Namespace is never deleted';
+  if (clusters.every(({ change }) => change === 'Add'))
+    return unit.startsWith('MachineSet/')
+      ? 'takes it away at once, as far as the limits of deletions let its machines go'
+      : 'takes it away at once, where the limits of deletions allow it';
   const forward = clusters.filter(({ revert }) => revert.lane === 'Forward').length;
   const lanes =
     forward === 0
       ? 'goes back at once'
       : forward === clusters.length
-        ? 'goes through the stages again: what is there now has no evidence, or was revoked'
+        ? 'goes through the stages again'
         : `goes back at once in ${clusters.length - forward} clusters, through the stages in ${forward}`;
   const disruptions = [...new Set(clusters.flatMap(({ revert }) => revert.disruption ?? []))].filter((each) => each !== 'None');
   return disruptions.length === 0 ? lanes : `${lanes}; ${disruptions.map(disruptionText).join(' or ')}`;
 }
 
-export function summaryLines({ units, blocked, kept, left, heldBack, soakSeconds }: Forecast): string[] {
+export function summaryLines(forecast: Forecast): string[] {
+  const { units, clusters, blocked, kept, left, heldBack, soakSeconds } = forecast;
   return [
     units.length === 0
-      ? 'Nothing changes.'
+      ? isNothing({ ...forecast, heldBack: undefined })
+        ? 'Nothing changes.'
+        : 'No unit changes.'
       : `${counted(units.length, 'unit')} in ${counted(new Set(units.flatMap((unit) => unit.clusters.map(({ name }) => name))).size, 'cluster')}.${
           soakSeconds === 0 ? '' : ` The soaks of batches and stages alone take ${durationText(soakSeconds)}.`
         }`,
     ...deletionLines(units),
     ...(heldBack === undefined ? [] : [`Held back: ${heldBack.message}`, `next: ${heldBack.next}`]),
-    ...[...Map.groupBy(blocked, ({ reason }) => reason)].map(
-      ([reason, its]) => `Nothing can begin now in ${namesText(its.map(({ cluster }) => cluster))}: ${reason}`,
-    ),
+    ...clusters.flatMap(clusterLines),
+    ...blockedLines(blocked),
     ...kept.map(({ unit, cluster }) => `${unit} stays in ${cluster}: a Namespace is never deleted`),
     ...(left.length === 0 ? [] : [`The commit no longer declares ${namesText(left)}: what was applied there stays, and nobody manages it`]),
   ];
+}
+
+function clusterLines({ cluster, change, fields }: ClusterChanges): string[] {
+  switch (change) {
+    case 'Add':
+      return [`Cluster ${cluster} is added.`];
+    case 'Change':
+      return fieldLines(fields).map((line) => `Cluster ${cluster}: ${line}`);
+    default:
+      return change satisfies never;
+  }
+}
+
+function blockedLines(blocked: readonly Blocked[]): string[] {
+  return [...Map.groupBy(blocked, ({ unit = 'Nothing', reason }) => `${unit} ${reason}`).values()].map((its) => {
+    const [{ unit, reason } = { unit: undefined, reason: '' }] = its;
+    const names = namesText([...new Set(its.map(({ cluster }) => cluster))]);
+    return unit === undefined ? `Nothing can begin now in ${names}: ${reason}` : `${unit} cannot begin now in ${names}: ${reason}`;
+  });
 }
 
 function deletionLines(units: readonly UnitForecast[]): string[] {

@@ -6,7 +6,9 @@ import * as git from 'isomorphic-git';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Cluster } from '../../api/cluster.ts';
 import { API_VERSION } from '../../api/kind.ts';
+import type { Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
+import type { RenderedCommit } from '../../sync/fleet/checkout.ts';
 import { checkRules } from '../../rules/check.ts';
 import { renderTree, type Renderer } from '../../sync/fleet/render-tree.ts';
 import { childBundle } from '../../sync/render/testing/child-bundle.ts';
@@ -94,11 +96,31 @@ async function hubAt(oid: string, version: string, machines = 4, change: (cluste
         kind: 'Fleet',
         metadata: { name: 'main', uid: 'f', resourceVersion: '1', creationTimestamp: '2026-11-20T00:00:00Z' },
         spec: { source: { path: '/elsewhere' }, stages: STAGES },
-        status: { commit: oid, clusters: ['p', 't'], rollout: { sequence: 0 } },
+        status: { commit: oid, clusters: ['p', 't'], rollout: { sequence: 1 } },
       },
     ],
     clusters,
-    rollouts: [],
+    rollouts: [rolloutOf(oid, rendered)],
+  };
+}
+
+/** That brought all of it. */
+function rolloutOf(commit: string, { clusters }: RenderedCommit): Stored<Rollout> {
+  const named = clusters.flatMap(({ name, units }) => units.map(({ key, digest }) => ({ key, name, digest })));
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name: 'main-1', uid: 'r', resourceVersion: '1', creationTimestamp: '2026-11-20T00:00:00Z' },
+    spec: {
+      fleet: 'main',
+      commit,
+      sequence: 1,
+      stages: [],
+      units: [...Map.groupBy(named, ({ key }) => key)].map(([unit, its]) => ({
+        unit,
+        clusters: its.map(({ name, digest }) => ({ name, digest })),
+      })),
+    },
   };
 }
 

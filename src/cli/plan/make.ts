@@ -11,7 +11,7 @@ import { planInput } from '../../sync/fleet/plan-input.ts';
 import { renderTree, type Renderer } from '../../sync/fleet/render-tree.ts';
 import { openSource, type GitSource } from '../../sync/git/index.ts';
 import { refuseMoves } from '../../sync/moves.ts';
-import { plan } from '../../sync/plan.ts';
+import { carriedBy, plan } from '../../sync/plan.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { readFleet } from '../rules/working-tree.ts';
 import { forecast, type Forecast } from './forecast.ts';
@@ -51,14 +51,21 @@ export async function makePlan(request: PlanRequest, snapshot: Snapshot, rendere
   const made = { fleet: fleet.metadata.name, commit, accepted: fleet.status?.commit, warnings };
   let isolation: Isolation | undefined;
   try {
-    const [rendered, { before, missing }] = await Promise.all([
+    const [rendered, { before, accepted, missing }] = await Promise.all([
       commit === undefined ? renderFolder(request.folder, fleet, renderer, signal) : render(commit),
-      contentBefore(view, rendersOf(source, fleet, { ...renderer, once: true }, signal)),
+      contentBefore(view, fleet.status?.commit, rendersOf(source, fleet, { ...renderer, once: true }, signal)),
     ]);
     isolation = rendered.isolation;
     if (commit !== undefined) warnings.push(...(await judgeHistory(request.folder, fleet, commit, signal)));
     warnings.push(...missing);
-    return { ...made, isolation, result: { state: 'Planned', forecast: await planned(view, commit, rendered, before, render) } };
+    return {
+      ...made,
+      isolation,
+      result: {
+        state: 'Planned',
+        forecast: await planned(view, commit, rendered, { before, accepted, render, nowMs: Date.parse(snapshot.takenAt) }),
+      },
+    };
   } catch (error) {
     if (!isCoded(error) || !error.verdict) throw error;
     return { ...made, isolation, result: { state: 'Refused', code: error.code, message: error.message, next: error.next } };
@@ -109,13 +116,25 @@ async function judgeHistory(folder: string, { spec, status }: Fleet, head: strin
 type Before = (digest: string) => readonly KubeObject[] | undefined;
 
 /** Content that clusters have now, rendered again from the commits that it came with. */
-async function contentBefore({ wanted }: FleetView, render: Render): Promise<{ before: Before; missing: string[] }> {
+async function contentBefore(
+  { fleet, wanted, recorded }: FleetView,
+  acceptedCommit: string | undefined,
+  render: Render,
+): Promise<{ before: Before; accepted: RenderedCommit | undefined; missing: string[] }> {
   const missing: string[] = [];
   const content = new Map<string, readonly KubeObject[]>();
-  const commits = new Set([...wanted.values()].flatMap((units) => [...units.values()].flatMap(({ commit }) => commit ?? [])));
+  let accepted: RenderedCommit | undefined;
+  const records = [...recorded.values()].flat().filter((each) => each.fleet === fleet.metadata.name);
+  const commits = new Set([
+    ...[...wanted.values()].flatMap((units) => [...units.values()].flatMap(({ commit }) => commit ?? [])),
+    ...records.flatMap(({ commit, digest }) => (commit === undefined || digest === undefined ? [] : commit)),
+    ...(acceptedCommit === undefined ? [] : [acceptedCommit]),
+  ]);
   for (const commit of commits) {
     try {
-      for (const { units } of (await render(commit)).clusters) for (const { digest, objects } of units) content.set(digest, objects);
+      const rendered = await render(commit);
+      if (commit === acceptedCommit) accepted = rendered;
+      for (const { units } of rendered.clusters) for (const { digest, objects } of units) content.set(digest, objects);
     } catch (error) {
       if (!isCoded(error)) throw error;
       missing.push(
@@ -123,7 +142,7 @@ async function contentBefore({ wanted }: FleetView, render: Render): Promise<{ b
       );
     }
   }
-  return { before: (digest) => content.get(digest), missing };
+  return { before: (digest) => content.get(digest), accepted, missing };
 }
 
 /** The hub keeps what it rendered; here it is rendered again where the repository has it. */
@@ -131,8 +150,7 @@ async function planned(
   view: FleetView,
   commit: string | undefined,
   rendered: RenderedCommit,
-  before: Before,
-  render: Render,
+  { before, accepted, render, nowMs }: { before: Before; accepted: RenderedCommit | undefined; render: Render; nowMs: number },
 ): Promise<Forecast> {
   const { fleet, clusters, wanted } = view;
   const declared = rendered.clusters.map(({ object }) => object);
@@ -152,7 +170,7 @@ async function planned(
     sweep: async () => undefined,
   };
   const input = await planInput(view, rendered, { bundles, render: async (commit) => await render(commit).catch(() => NOTHING) });
-  return forecast({ view, rendered, planned: plan(input), before });
+  return forecast({ view, rendered, planned: plan(input), before, accepted, isCarried: carriedBy(view.rollouts), nowMs });
 }
 
 /** A commit that this clone does not have: what it rendered counts as the most that it may be. */

@@ -3,10 +3,25 @@ import type { Cluster } from '../../api/cluster.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
-import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
-import type { Unit } from '../../api/unit.ts';
+import { MachineSets } from '../../api/machine-set.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import { selects } from '../../controllers/shared/selection.ts';
+
+type Selected = Parameters<typeof selects>[1];
+
+/** Machines that selectors cannot tell apart: all of one MachineSet, or one declared Machine. */
+export interface MachineGroup {
+  /** Of its MachineSet: `namespace/name`. */
+  key: string | undefined;
+  /** As many as there are to be, or as there are: the larger, since both get what a set brings. */
+  machines: number;
+  /** As many as there are. */
+  there: number;
+  /** Undefined: it is new, or its former labels are not known here. */
+  before: Selected | undefined;
+  /** Undefined: the commit leaves it out, so that its machines go at their own pace. */
+  after: Selected | undefined;
+}
 
 export interface Members {
   count: number;
@@ -14,35 +29,59 @@ export interface Members {
   unknown: number;
 }
 
-/** `units`: all that the commit has in the cluster. */
-export function membersOf(set: KubeObject, units: readonly Unit[], cluster: Cluster | undefined): Members {
-  const parsed = MachineComponentSets.parse(set);
-  const objects = units.flatMap((unit) => unit.objects);
+/** `before`: what the cluster has of its units now, as far as it can be had here. `after`: all that the commit has there. */
+export function groupsIn(
+  before: readonly KubeObject[],
+  after: readonly { objects: readonly KubeObject[] }[],
+  cluster: Cluster | undefined,
+): MachineGroup[] {
   const reported = new Map((cluster?.status?.machines?.sets ?? []).map((each) => [each.set, each]));
-  let count = 0;
-  let known = 0;
-  for (const object of objects) {
-    if (object.kind === Machines.kind) {
-      known++;
-      if (selects(parsed, Machines.parse(object))) count++;
-    }
-    if (object.kind !== MachineSets.kind) continue;
-    const machineSet = MachineSets.parse(object);
-    const { namespace = '', name } = machineSet.metadata;
-    const cell = reported.get(`${namespace}/${name}`);
-    const machines = machineSet.spec.replicas ?? cell?.wanted ?? 0;
-    known += cell?.replicas ?? 0;
-    if (selects(parsed, machineOf(machineSet))) count += machines;
-  }
-  return { count, unknown: Math.max(0, (cluster?.status?.machines?.total ?? 0) - known) };
+  const objects = after.flatMap((unit) => unit.objects);
+  const machines = objects.flatMap((object): MachineGroup[] =>
+    object.apiVersion === API_VERSION && object.kind === Machines.kind
+      ? [{ key: undefined, machines: 1, there: 1, before: undefined, after: Machines.parse(object) }]
+      : [],
+  );
+  const [former, declared] = [setsIn(before), setsIn(objects)];
+  const sets = [...new Set([...former.keys(), ...declared.keys()])].map((key): MachineGroup => {
+    const [was, is] = [former.get(key), declared.get(key)];
+    const cell = reported.get(key);
+    const there = cell?.replicas ?? was?.replicas ?? 0;
+    const wanted = is?.replicas ?? cell?.wanted ?? 0;
+    return { key, machines: Math.max(there, is === undefined ? 0 : wanted), there, before: was?.machine, after: is?.machine };
+  });
+  return [...machines, ...sets];
 }
 
-/** Any machine of the set, as far as selectors see it. */
-function machineOf({ metadata: { namespace = '', name }, spec }: MachineSet): Parameters<typeof selects>[1] {
+export function membersOf(set: KubeObject, groups: readonly MachineGroup[], cluster: Cluster | undefined): Members {
+  const parsed = MachineComponentSets.parse(set);
+  const its = groups.filter(({ before, after }) => [before, after].some((each) => each !== undefined && selects(parsed, each)));
+  const known = groups.reduce((sum, { there }) => sum + there, 0);
   return {
-    apiVersion: API_VERSION,
-    kind: 'Machine',
-    metadata: { namespace, name, labels: spec.template?.metadata?.labels ?? {} },
-    spec: {},
+    count: its.reduce((sum, { machines }) => sum + machines, 0),
+    unknown: Math.max(0, (cluster?.status?.machines?.total ?? 0) - known),
   };
+}
+
+/** Of those machines, as many as the set selects by their new labels and did not by those of before. */
+export function joiningOf(set: KubeObject, groups: readonly MachineGroup[]): number {
+  const parsed = MachineComponentSets.parse(set);
+  const its = groups.filter(
+    ({ before, after }) => before !== undefined && after !== undefined && selects(parsed, after) && !selects(parsed, before),
+  );
+  return its.reduce((sum, { there }) => sum + there, 0);
+}
+
+function setsIn(objects: readonly KubeObject[]): Map<string, { replicas: number | undefined; machine: Selected }> {
+  return new Map(
+    objects.flatMap((object) => {
+      if (object.apiVersion !== API_VERSION || object.kind !== MachineSets.kind) return [];
+      const { metadata, spec } = MachineSets.parse(object);
+      const { namespace = '', name } = metadata;
+      // Any machine of the set, as far as selectors see it.
+      const labels = spec.template?.metadata?.labels ?? {};
+      const machine: Selected = { apiVersion: API_VERSION, kind: 'Machine', metadata: { namespace, name, labels }, spec: {} };
+      return [[`${namespace}/${name}`, { replicas: spec.replicas, machine }] as const];
+    }),
+  );
 }
