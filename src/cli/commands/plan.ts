@@ -6,7 +6,7 @@ import { ISOLATIONS } from '../../api/fleet.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
-import { EXIT } from '../exit.ts';
+import { EXIT, fail } from '../exit.ts';
 import { ofCommand, sayIsolation } from '../fleet-flags.ts';
 import { age, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
@@ -30,7 +30,7 @@ const RENDER_MS = 300_000;
 export function planCommand(program: Command, run: Run): void {
   connectionFlags(program.command('plan [revision]'))
     .description(
-      'what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what holds it, what taking it back costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it',
+      'what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what holds it, what taking it back costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it; 4: no plan could be made. In CI plan HEAD: what a checkout has in its files may not be what is in the commit',
     )
     .option('--folder <folder>', 'the fleet repository', '.')
     .option('--fleet <name>', 'Fleet of the hub (default: the only one)')
@@ -42,7 +42,17 @@ export function planCommand(program: Command, run: Run): void {
     )
     .addOption(outputFlag(['json', 'markdown'], 'one JSON object, or a comment for a pull request'))
     .action((revision: string | undefined, flags: Flags) =>
-      run(async (output) => report(await make(revision, flags, output), flags.output, output)),
+      run(async (output) => {
+        let made: Made;
+        try {
+          made = await make(revision, flags, output);
+        } catch (error) {
+          // 1 says that something changes.
+          const code = fail(output, error);
+          return code === EXIT.failed ? EXIT.unplanned : code;
+        }
+        return await report(made, flags.output, output);
+      }),
     );
 }
 

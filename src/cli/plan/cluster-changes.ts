@@ -1,7 +1,7 @@
 /** What a commit changes of the Clusters themselves: labels, pauses, Secrets. Pure. */
 import type { Cluster } from '../../api/cluster.ts';
 import type { RenderedCommit } from '../../sync/fleet/checkout.ts';
-import { declared, fieldChanges, type FieldChange } from './fields.ts';
+import { fieldChanges, type FieldChange } from './fields.ts';
 
 export interface ClusterChanges {
   cluster: string;
@@ -28,6 +28,7 @@ export function clusterChanges(
 }
 
 function specOf(cluster: Cluster): unknown {
-  const { status: _status, ...object } = cluster;
-  return declared(object);
+  // Annotations change nothing that the hub does.
+  const { metadata, spec } = cluster;
+  return { metadata: { labels: metadata.labels ?? {} }, spec };
 }

@@ -5,7 +5,8 @@ import { messageOf } from '../../api/errors.ts';
 import { MAX_WALK, relate } from '../../sync/git/ancestry.ts';
 import { findLayout, type Layout } from '../../sync/git/layout.ts';
 import { openObjects, readShallow, readText } from '../../sync/git/objects.ts';
-import { hasCommit } from '../../sync/git/reading.ts';
+import type { CommitInfo } from '../../sync/git/index.ts';
+import { hasCommit, infosOf } from '../../sync/git/reading.ts';
 import { cliError } from '../errors.ts';
 
 /** `main~2`, `HEAD^`, `v1.0.0^2~1`: a name, and the way from there to an ancestor. */
@@ -48,6 +49,16 @@ async function oidOf({ gitDir, commonDir: gitdir }: Layout, name: string): Promi
     if (!/^[0-9a-f]{4,40}$/.test(name)) throw error;
     return await git.expandOid({ fs, gitdir, oid: name });
   }
+}
+
+/** Commits that `head` has and `accepted` has not, as far as this clone has them. */
+export async function commitsSince(folder: string, head: string, accepted: string, signal: AbortSignal): Promise<CommitInfo[]> {
+  if (head === accepted) return [];
+  const { commonDir } = await findLayout(fs, folder);
+  const objects = openObjects(fs, commonDir);
+  const history = { commit: (oid: string) => objects.commit(oid), shallow: await readShallow(fs, commonDir), maxCommits: MAX_WALK };
+  const { relation, commits } = await relate(head, accepted, await hasCommit(objects, accepted), history, signal);
+  return relation === 'descendant' ? await infosOf(objects, commits) : [];
 }
 
 /** Why `head` would not be planned by the hub as it is here, for a person; undefined where it comes after what the hub accepted (docs/protocols.md#e7). */

@@ -5,18 +5,19 @@ import type { Fleet } from '../../api/fleet.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { systemClock } from '../../kube/clock.ts';
 import type { RenderedCommit } from '../../sync/fleet/checkout.ts';
-import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
+import { DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
 import { viewOf, type FleetView } from '../../sync/fleet/observe.ts';
 import { planInput } from '../../sync/fleet/plan-input.ts';
 import { renderTree, type Renderer } from '../../sync/fleet/render-tree.ts';
-import { openSource, type GitSource } from '../../sync/git/index.ts';
+import { syncError } from '../../sync/errors.ts';
+import { openSource, parseAllowedSigners, type GitSource } from '../../sync/git/index.ts';
 import { refuseMoves } from '../../sync/moves.ts';
 import { carriedBy, plan } from '../../sync/plan.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
-import { readFleet } from '../rules/working-tree.ts';
+import { readFolder } from './folder.ts';
 import { forecast, type Forecast } from './forecast.ts';
-import { historyWarning, resolveRevision } from './history.ts';
-import type { Snapshot } from './snapshot.ts';
+import { commitsSince, historyWarning, resolveRevision } from './history.ts';
+import { WITHHELD, type Snapshot } from './snapshot.ts';
 import { cliError } from '../errors.ts';
 
 export interface PlanRequest {
@@ -51,8 +52,9 @@ export async function makePlan(request: PlanRequest, snapshot: Snapshot, rendere
   const made = { fleet: fleet.metadata.name, commit, accepted: fleet.status?.commit, warnings };
   let isolation: Isolation | undefined;
   try {
+    if (commit !== undefined) warnings.push(...(await judgeSignatures(request.folder, source, fleet, commit, signal)));
     const [rendered, { before, accepted, missing }] = await Promise.all([
-      commit === undefined ? renderFolder(request.folder, fleet, renderer, signal) : render(commit),
+      commit === undefined ? renderFolder(request.folder, fleet, renderer, warnings, signal) : render(commit),
       contentBefore(view, fleet.status?.commit, rendersOf(source, fleet, { ...renderer, once: true }, signal)),
     ]);
     isolation = rendered.isolation;
@@ -85,9 +87,25 @@ function fleetOf({ fleets }: Snapshot, name: string | undefined): Stored<Fleet> 
   );
 }
 
-async function renderFolder(folder: string, { spec }: Fleet, renderer: Renderer, signal: AbortSignal): Promise<RenderedCommit> {
-  const tree = { root: folder, entry: spec.entry ?? DEFAULT_ENTRY, include: spec.include ?? DEFAULT_INCLUDE };
-  return await renderTree(readFleet(tree), spec, renderer, signal);
+const MOST_NAMES = 3;
+
+async function renderFolder(
+  folder: string,
+  { spec }: Fleet,
+  renderer: Renderer,
+  warnings: string[],
+  signal: AbortSignal,
+): Promise<RenderedCommit> {
+  if (spec.signatures !== undefined)
+    warnings.push('the Fleet accepts only signed commits: the files here are not signed, and their commit must be');
+  const { files, converted } = await readFolder(folder, spec.include ?? DEFAULT_INCLUDE, signal);
+  if (converted.length > 0) {
+    const more = converted.length > MOST_NAMES ? ` and ${converted.length - MOST_NAMES} more` : '';
+    warnings.push(
+      `${converted.slice(0, MOST_NAMES).join(', ')}${more}: Git wrote another text here than the commit has (.gitattributes, or its settings), so the hub may do something else than this plan: kubenode plan HEAD`,
+    );
+  }
+  return await renderTree(files, spec, renderer, signal);
 }
 
 type Render = (commit: string) => Promise<RenderedCommit>;
@@ -111,6 +129,28 @@ async function judgeHistory(folder: string, { spec, status }: Fleet, head: strin
   if (status?.commit === undefined || spec.acceptRewrittenHead === head) return [];
   const warning = await historyWarning(folder, head, status.commit, signal);
   return warning === undefined ? [] : [warning];
+}
+
+/** As the hub judges them: the head and every commit that is new. Errors: Unsigned. */
+async function judgeSignatures(
+  folder: string,
+  source: GitSource,
+  { metadata, spec, status }: Fleet,
+  head: string,
+  signal: AbortSignal,
+): Promise<string[]> {
+  if (spec.signatures === undefined) return [];
+  if (spec.signatures.allowedSigners === WITHHELD)
+    return ['the Fleet accepts only signed commits, and a snapshot does not say whose: signatures were not checked'];
+  const commits = status?.commit === undefined ? [] : await commitsSince(folder, head, status.commit, signal);
+  const signers = parseAllowedSigners(spec.signatures.allowedSigners);
+  const { refused } = await source.verifyRange({ head, commits }, signers, Date.now(), () => undefined, signal);
+  const [first] = refused;
+  if (first === undefined) return [];
+  throw syncError('Unsigned', `Fleet ${metadata.name} accepts only signed commits: ${first.error.message}`, {
+    cause: first.error,
+    next: 'sign every new commit with a key in spec.signatures.allowedSigners: git rebase --exec "git commit --amend --no-edit -S"',
+  });
 }
 
 type Before = (digest: string) => readonly KubeObject[] | undefined;

@@ -1,5 +1,5 @@
-/** What a plan is made on: what a hub has published of a Fleet, read from it now or kept in a file. Without what a plan does not need. */
-import { Clusters, type Cluster } from '../../api/cluster.ts';
+/** What a plan is made on: what a hub has published of a Fleet, read from it now or kept in a file. In a file, only what a plan reads. */
+import { Clusters, type Cluster, type UnitStatus } from '../../api/cluster.ts';
 import { type CodedError, messageOf } from '../../api/errors.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { API_VERSION, type FieldError } from '../../api/kind.ts';
@@ -31,27 +31,78 @@ export async function takeSnapshot(hub: Client, nowMs: number): Promise<Snapshot
   };
 }
 
-/**
- * As it is kept in a file. Where the repository is, who signs, what needs a person in a cell, and the UIDs of its objects are left out: a plan needs none of them.
- */
+/** In place of the allowed signers: a plan knows that they are asked for, and not who they are. */
+export const WITHHELD = '(withheld)';
+
+/** As it is kept in a file: only the fields that a plan reads, so that no address, message or name from a cell gets into it. */
 export function snapshotText({ takenAt, fleets, clusters, rollouts }: Snapshot): string {
-  const redacted = {
+  const kept = {
     apiVersion: API_VERSION,
     kind: SNAPSHOT_KIND,
     takenAt,
-    fleets: fleets.map(({ spec: { signatures: _signatures, source: _source, ...spec }, ...fleet }) => ({
-      ...fleet,
-      spec: { ...spec, source: { path: '/' } },
-    })),
-    clusters: clusters.map(({ status, ...cluster }) => ({
-      ...cluster,
-      ...(status === undefined
-        ? {}
-        : { status: { ...status, attention: [], units: status.units?.map(({ inventory: _inventory, ...unit }) => unit) } }),
-    })),
-    rollouts,
+    fleets: fleets.map(fleetOf),
+    clusters: clusters.map(clusterOf),
+    rollouts: rollouts.map(rolloutOf),
   };
-  return JSON.stringify(redacted, undefined, 1);
+  return JSON.stringify(kept, undefined, 1);
+}
+
+function fleetOf({ apiVersion, kind, metadata, spec, status }: Stored<Fleet>): object {
+  const { entry, include, isolation, stages, prune, paused, acceptRewrittenHead, acceptMoves, signatures } = spec;
+  return {
+    apiVersion,
+    kind,
+    metadata: { name: metadata.name },
+    spec: {
+      source: { path: '/' },
+      entry,
+      include,
+      isolation,
+      stages,
+      prune,
+      paused,
+      acceptRewrittenHead,
+      acceptMoves,
+      ...(signatures === undefined ? {} : { signatures: { allowedSigners: WITHHELD } }),
+    },
+    ...(status === undefined ? {} : { status: { commit: status.commit, clusters: status.clusters, rollout: status.rollout } }),
+  };
+}
+
+function clusterOf({ apiVersion, kind, metadata, spec, status }: Stored<Cluster>): object {
+  const { type, kubeconfigSecret, paused, cellUID } = spec;
+  const conditions = (status?.conditions ?? []).filter((each) => each.type === 'Reachable').map((each) => ({ ...each, message: '' }));
+  return {
+    apiVersion,
+    kind,
+    metadata: { name: metadata.name, labels: metadata.labels },
+    spec: { type, kubeconfigSecret, paused, cellUID },
+    ...(status === undefined
+      ? {}
+      : { status: { units: status.units?.map(recordOf), cellUID: status.cellUID, machines: status.machines, conditions } }),
+  };
+}
+
+function recordOf(record: UnitStatus): UnitStatus {
+  const { inventory: _inventory, halt, ...rest } = record;
+  return { ...rest, ...(halt === undefined ? {} : { halt: { ...halt, message: 'kubenode rollout show says why' } }) };
+}
+
+function rolloutOf({ apiVersion, kind, metadata, spec, status }: Stored<Rollout>): object {
+  const { fleet, commit, sequence, stages, units, paused } = spec;
+  const phases = status?.units?.map(({ unit, phase, lane, clusters }) => ({
+    unit,
+    phase,
+    lane,
+    clusters: clusters?.map((each) => ({ name: each.name, phase: each.phase, lane: each.lane })),
+  }));
+  return {
+    apiVersion,
+    kind,
+    metadata: { name: metadata.name, uid: metadata.uid },
+    spec: { fleet, commit, sequence, stages, units, paused },
+    ...(status === undefined ? {} : { status: { phase: status.phase, units: phases } }),
+  };
 }
 
 /** Errors: InvalidSnapshot, which names the field. */

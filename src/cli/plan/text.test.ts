@@ -116,3 +116,41 @@ describe('the text of a plan', { timeout: 280_000 }, () => {
     expect(said.join('')).toMatch(/old/);
   });
 });
+
+describe('a snapshot', { timeout: 280_000 }, () => {
+  it('has no address, credential or name of an object in a cell', async () => {
+    await hub.close();
+    const applied = JSON.stringify({
+      spec: {
+        source: { url: 'https://git.internal.example/fleet.git' },
+        signatures: { allowedSigners: 'ada@example.com ssh-ed25519 AAAA' },
+      },
+    });
+    hub = await planHub({}, { annotations: { 'kubectl.kubernetes.io/last-applied-configuration': applied } });
+    await accepted(fleetOf('{}'));
+    hub.prove();
+    hub.update('p', (cluster) => {
+      const at = '2026-11-20T00:00:00Z';
+      cluster.status = {
+        ...cluster.status,
+        orphans: { total: 1, first: [{ object: 'MachineSet/web/orphaned-in-cell', fleet: 'old', reason: 'NotDeclared' }] },
+        conditions: [
+          {
+            type: 'Reachable',
+            status: 'False',
+            reason: 'Unreachable',
+            message: 'GET https://10.20.30.40:6443/version: ECONNREFUSED',
+            lastTransitionTime: at,
+          },
+        ],
+      };
+      const [record] = cluster.status.units ?? [];
+      if (record !== undefined) record.halt = { digest: record.digest ?? '', message: 'machine web/web-x7k2p failed: probe', since: at };
+    });
+    const text = snapshotText(await hub.snapshot());
+    const leaks = ['git.internal.example', 'ssh-ed25519', 'orphaned-in-cell', '10.20.30.40', 'web-x7k2p', hub.root].filter((each) =>
+      text.includes(each),
+    );
+    expect(leaks).toEqual([]);
+  });
+});

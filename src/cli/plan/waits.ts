@@ -38,7 +38,7 @@ function reasonsOf(name: string, { view, known, paused }: BlockedInput): string[
     ...(view.fleet.spec.paused === true ? ['the Fleet is paused'] : []),
     ...(paused.has(name) ? ['the Cluster is paused'] : []),
     ...(cluster === undefined ? ['it is new: the hub needs its kubeconfig'] : []),
-    ...(reachable?.status === 'False' ? [`it is not reached: ${reachable.message}`] : []),
+    ...(reachable?.status === 'False' ? [['it is not reached', reachable.message].filter((each) => each !== '').join(': ')] : []),
   ];
 }
 

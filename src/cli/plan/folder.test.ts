@@ -1,0 +1,150 @@
+/** The files that are planned are those that the hub reads of their commit, and are judged as it judges them. */
+import { execFileSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as git from 'isomorphic-git';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { planLines } from './lines.ts';
+import { makePlan } from './make.ts';
+import { planHub, SIGNAL, type PlanHub } from './testing/hub.ts';
+
+const IMPORT = `import { fleet, MachineSet } from 'kubenode/constructs';\nimport { ApiObject } from 'cdk8s';`;
+const P = "fleet.cluster('p', { labels: { stage: 'prod' } });";
+const fleetOf = (config: string, more = '', annotations = '{}') => `${IMPORT}\n${P}
+fleet.allClusters((cluster) => {
+  const web = cluster.pool('web');
+  new MachineSet(web, 'a', { replicas: 2, provider: { name: 'local', config: ${config} } });
+  new ApiObject(web, 'settings', { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'settings', namespace: 'web', annotations: ${annotations} }, data: ${config} });
+  ${more}
+});`;
+
+let hub: PlanHub;
+beforeEach(async () => {
+  hub = await planHub();
+});
+afterEach(async () => await hub.close());
+async function accepted(text: string): Promise<string> {
+  const head = await hub.commit(text);
+  await hub.judged(head);
+  expect(hub.ready()?.status, JSON.stringify(hub.ready())).toBe('True');
+  return head;
+}
+const other = "new ApiObject(web, 'z', { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'z', namespace: 'web' } });";
+
+describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
+  it('is refused for the name of a file, as by the hub', async () => {
+    await accepted(fleetOf('{}'));
+    hub.prove();
+    const name = 'evil\n\nNothing changes.\n.ts';
+    hub.write(`export const x = 1;`, `fleet/${name}`);
+    hub.write(fleetOf('{}') + `\nimport ${JSON.stringify(`./${name}`)};`);
+    const made = await hub.plan();
+    await git.add({ fs, dir: hub.root, filepath: `fleet/${name}` });
+    const head = await hub.commit(fleetOf('{}') + `\nimport ${JSON.stringify(`./${name}`)};`);
+    await hub.judged(head);
+    expect(hub.ready()?.reason).toBe('TreeName');
+    expect(made.result.state).toBe('Refused');
+  });
+
+  it.each([
+    ['TreeNotText', 'fleet/logo.png', Buffer.from([0x89, 0x50, 0, 0xff])],
+    ['TreeLfsPointer', 'fleet/big.bin', Buffer.from('version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n')],
+    ['TreeDuplicateName', 'fleet/MAIN.ts', Buffer.from('export {}')],
+  ])('is refused for %s, as by the hub', async (code, path, bytes) => {
+    await accepted(fleetOf('{}'));
+    hub.prove();
+    mkdirSync(join(hub.root, 'fleet'), { recursive: true });
+    writeFileSync(join(hub.root, path), bytes);
+    const made = await hub.plan();
+    await git.add({ fs, dir: hub.root, filepath: path });
+    const head = await hub.commit(`${fleetOf('{}')}\n`);
+    await hub.judged(head);
+    expect(hub.ready()?.reason).toBe(code);
+    expect(made.result.state).toBe('Refused');
+  });
+
+  it.each([
+    ['TreeSymlink', () => fs.symlinkSync('/etc/passwd', join(hub.root, 'fleet/passwd.ts'))],
+    ['TreeTooLarge', () => writeFileSync(join(hub.root, 'fleet/large.ts'), '/'.repeat(5 * 1024 * 1024))],
+    ['EntryMissing', () => undefined],
+  ])('is a verdict and no error for %s, as of the hub', async (code, change) => {
+    await accepted(fleetOf('{}'));
+    hub.prove();
+    change();
+    if (code === 'EntryMissing') fs.renameSync(join(hub.root, 'fleet/main.ts'), join(hub.root, 'fleet/other.ts'));
+    const made = await hub.plan().catch((error: unknown) => error);
+    if (code === 'EntryMissing') await git.remove({ fs, dir: hub.root, filepath: 'fleet/main.ts' });
+    const head =
+      code === 'EntryMissing'
+        ? await hub.commit('export {}', 'fleet/other.ts')
+        : await (async () => {
+            await git.add({ fs, dir: hub.root, filepath: code === 'TreeSymlink' ? 'fleet/passwd.ts' : 'fleet/large.ts' });
+            return await hub.commit(`${fleetOf('{}')}\n`);
+          })();
+    await hub.judged(head);
+    expect(hub.ready()?.message).not.toContain('tried again');
+    expect(made).not.toBeInstanceOf(Error);
+  });
+
+  it('has the hidden files that the index has', async () => {
+    await accepted(fleetOf('{}'));
+    hub.prove();
+    hub.write("export const name = 'hidden';", 'fleet/.names.ts');
+    await git.add({ fs, dir: hub.root, filepath: 'fleet/.names.ts' });
+    const text = `import { name } from './.names.ts';\n${fleetOf('{ name }')}`;
+    hub.write(text);
+    const made = await hub.plan().catch((error: unknown) => error);
+    const head = await hub.commit(text);
+    await hub.judged(head);
+    expect(hub.ready()?.status, JSON.stringify(hub.ready())).toBe('True');
+    expect(made).toMatchObject({ result: { state: 'Planned' } });
+  });
+
+  it('warns where Git wrote other files than the commit has', async () => {
+    await accepted(fleetOf('{}', other));
+    hub.prove();
+    const before = await hub.snapshot();
+    // Git writes `$Id: …$` into the working tree and keeps `$Id$` in the commit: the code sees which of the two it is.
+    hub.write(fleetOf('{}', `if ('$Id$'.length > 4) ${other}`));
+    writeFileSync(join(hub.root, '.gitattributes'), '*.ts ident\n');
+    await git.add({ fs, dir: hub.root, filepath: '.gitattributes' });
+    const head = await hub.commit(readFileSync(join(hub.root, 'fleet/main.ts'), 'utf8'));
+    execFileSync('git', ['-c', 'safe.directory=*', 'rm', '-q', '--cached', '-r', '.'], { cwd: hub.root });
+    execFileSync('git', ['-c', 'safe.directory=*', 'reset', '-q', '--hard', head], { cwd: hub.root });
+    const of = async (revision?: string) => await makePlan({ folder: hub.root, revision, fleet: undefined }, before, hub.renderer, SIGNAL);
+    const [ofFiles, ofCommit] = [await of(), await of(head)];
+    await hub.judged(head);
+    expect(
+      hub
+        .rollouts()
+        .at(-1)
+        ?.spec.units.map(({ unit }) => unit),
+    ).toContain('ServiceAccount/web/z');
+    expect(planLines(ofCommit).join('\n')).toContain('ServiceAccount/web/z');
+    expect(ofCommit.warnings).toEqual([]);
+    expect(ofFiles.warnings).toEqual([expect.stringMatching(/fleet\/main\.ts: Git wrote another text.*kubenode plan HEAD/)]);
+  });
+
+  it('is made of a branch, and not of a commit whose id begins like its name', async () => {
+    const first = await accepted(fleetOf('{}', other));
+    hub.prove();
+    const name = first.slice(0, 8);
+    await git.branch({ fs, dir: hub.root, ref: name, checkout: true });
+    const evil = await hub.commit(fleetOf('{}'));
+    const made = await hub.plan(name);
+    expect(made.commit).toBe(evil);
+  });
+
+  it('refuses an unsigned commit where the Fleet asks for signatures', async () => {
+    await hub.close();
+    hub = await planHub({
+      signatures: { allowedSigners: `ada@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3hpoEJRTsPvGKqXmkrZ8mLR0a2HUJtdmvkzTz9DR3C` },
+    });
+    const head = await hub.commit(fleetOf('{}'));
+    const made = await hub.plan(head);
+    await hub.judged(head);
+    expect(hub.ready()?.reason).toBe('Unsigned');
+    expect([made.result.state, ...made.warnings].join(' ')).toMatch(/Refused|sign/);
+  });
+});

@@ -1,0 +1,121 @@
+/** The files of a fleet as they stand in a folder, judged by the rules by which the hub reads the tree of a commit (src/sync/git/tree.ts). */
+import { createHash } from 'node:crypto';
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import * as git from 'isomorphic-git';
+import { bytes, gitError } from '../../sync/git/errors.ts';
+import { findLayout } from '../../sync/git/layout.ts';
+import type { Objects } from '../../sync/git/objects.ts';
+import { defaultReadLimits as LIMITS, readFiles } from '../../sync/git/tree.ts';
+import { cliError } from '../errors.ts';
+
+export interface FolderFiles {
+  /** Text by path. */
+  files: Map<string, string>;
+  /** Paths of files that Git takes for those of the index, and whose text is another than there: attributes or settings of Git changed it. */
+  converted: string[];
+}
+
+/** Errors: FleetNotFound where nothing is to be read; the verdicts of the hub on a tree. */
+export async function readFolder(root: string, include: readonly string[], signal: AbortSignal): Promise<FolderFiles> {
+  const staged = await stagedIn(root);
+  const { objects, tree } = treeOf(root, leftOutBy(root, staged));
+  const files = await readFiles(objects, tree, include, LIMITS, signal);
+  if (files.size === 0)
+    throw cliError('FleetNotFound', `there is no fleet in ${root}: nothing is in ${include.join(', ')}`, {
+      next: 'name the folder of the fleet repository: --folder FOLDER',
+    });
+  return { files, converted: [...files].filter(([path, text]) => isConverted(root, path, text, staged.get(path))).map(([path]) => path) };
+}
+
+interface Staged {
+  oid: string;
+  size: number;
+  mtimeSeconds: number;
+}
+
+/** What the index has, by path; nothing where there is no repository. */
+async function stagedIn(root: string): Promise<ReadonlyMap<string, Staged>> {
+  const staged = new Map<string, Staged>();
+  const layout = await findLayout(fs, root).catch(() => undefined);
+  if (layout === undefined || !fs.existsSync(join(layout.gitDir, 'index'))) return staged;
+  await git.walk({
+    fs,
+    dir: root,
+    gitdir: layout.gitDir,
+    trees: [git.STAGE()],
+    map: async (path, [entry]) => {
+      if (entry === null || entry === undefined || (await entry.type()) !== 'blob') return undefined;
+      const stat = await entry.stat();
+      staged.set(path, { oid: await entry.oid(), size: stat?.size ?? -1, mtimeSeconds: stat?.mtimeSeconds ?? -1 });
+      return undefined;
+    },
+  });
+  return staged;
+}
+
+type LeftOut = (path: string) => Promise<boolean>;
+
+/** What an editor or npm puts beside a fleet, and what Git ignores: no commit of these files has it, unless the index does. */
+function leftOutBy(root: string, staged: ReadonlyMap<string, Staged>): LeftOut {
+  const known = new Set<string>();
+  for (const path of staged.keys())
+    for (let at = path; at !== '' && !known.has(at); at = at.slice(0, Math.max(0, at.lastIndexOf('/')))) known.add(at);
+  return async (path) => {
+    if (known.has(path)) return false;
+    if (/(^|\/)(node_modules|\.[^/]+)$/.test(path)) return true;
+    return staged.size > 0 && (await git.isIgnored({ fs, dir: root, filepath: path }).catch(() => false));
+  };
+}
+
+/** The folder as objects of Git, each read when it is asked for. No link is followed. */
+function treeOf(root: string, isLeftOut: LeftOut): { objects: Objects; tree: string } {
+  const paths = new Map<string, string>();
+  const idOf = (path: string): string => {
+    const id = createHash('sha1').update(path).digest('hex');
+    paths.set(id, path);
+    return id;
+  };
+  async function read(oid: string, type: string): Promise<Buffer> {
+    const path = paths.get(oid);
+    if (path === undefined) throw gitError('GitObjectMissing', `there is no ${type} ${oid}`);
+    return type === 'blob' ? readBlob(root, path) : await readTree(path);
+  }
+  async function readTree(path: string): Promise<Buffer> {
+    const entries: Buffer[] = [];
+    for (const entry of fs.readdirSync(join(root, path), { withFileTypes: true }).toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+      const at = path === '' ? entry.name : `${path}/${entry.name}`;
+      if (await isLeftOut(at)) continue;
+      entries.push(Buffer.from(`${modeOf(root, at, entry)} ${entry.name}\0`), Buffer.from(idOf(at), 'hex'));
+    }
+    return Buffer.concat(entries);
+  }
+  const commit = async (oid: string) => await Promise.reject(gitError('GitObjectMissing', `there is no commit ${oid}`));
+  return { objects: { read, commit }, tree: idOf('') };
+}
+
+function modeOf(root: string, path: string, entry: fs.Dirent): string {
+  if (entry.isSymbolicLink()) return '120000';
+  if (entry.isDirectory()) return fs.existsSync(join(root, path, '.git')) ? '160000' : '40000';
+  return entry.isFile() ? '100644' : '0';
+}
+
+function readBlob(root: string, path: string): Buffer {
+  const fd = fs.openSync(join(root, path), fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
+  try {
+    const { size } = fs.fstatSync(fd);
+    if (size > LIMITS.fileBytes) throw gitError('TreeTooLarge', `${path}: has ${bytes(size)}; a file may have ${bytes(LIMITS.fileBytes)}`);
+    return fs.readFileSync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+function isConverted(root: string, path: string, text: string, staged: Staged | undefined): boolean {
+  if (staged === undefined) return false;
+  const { size, mtimeMs } = fs.lstatSync(join(root, path));
+  if (staged.size !== size || staged.mtimeSeconds !== Math.floor(mtimeMs / 1000)) return false;
+  const content = Buffer.from(text);
+  const id = createHash('sha1').update(`blob ${content.length}\0`).update(content).digest('hex');
+  return id !== staged.oid;
+}
