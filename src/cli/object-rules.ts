@@ -6,10 +6,10 @@ import { rulesOf } from '@kubenode/embedded/cel';
 /** As it is sent: without what is undefined. */
 const plain = (object: KubeObject): JsonObject => JSON.parse(JSON.stringify(object)) as JsonObject;
 
-const compiled = new Map<string, (object: Json) => FieldError[]>();
+const compiled = new Map<string, (object: Json, spent?: (cost: number) => void) => FieldError[]>();
 
-/** The findings of the CEL rules of its kind about an object that its schema lets in: what any API server would refuse it for. Rules are compiled when they are first asked. */
-export function judgeObject(object: KubeObject): FieldError[] {
+/** The findings of the CEL rules of its kind about an object that its schema lets in: what any API server would refuse it for. Rules are compiled when they are first asked. `spent` gets what they cost, by the measure of an API server. */
+export function judgeObject(object: KubeObject, spent?: (cost: number) => void): FieldError[] {
   const kind = ALL_KINDS.find((each) => each.kind === object.kind && object.apiVersion === `${each.group}/${each.version}`);
   if (kind === undefined) return [];
   let judge = compiled.get(kind.kind);
@@ -17,5 +17,5 @@ export function judgeObject(object: KubeObject): FieldError[] {
     judge = rulesOf(plain(kind.crd()));
     compiled.set(kind.kind, judge);
   }
-  return judge(plain(object));
+  return judge(plain(object), spent);
 }

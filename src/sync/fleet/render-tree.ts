@@ -5,7 +5,7 @@ import type { KubeObject } from '../../api/wire.ts';
 import { findingText, type Finding } from '../render/finding.ts';
 import { isVerdict, RenderError } from '../render/errors.ts';
 import { render } from '../render/render.ts';
-import { objectKey, validate, type Checks } from '../render/validate.ts';
+import { objectKey, validateInTurns, type Checks } from '../render/validate.ts';
 import { strongest, type Isolation } from '../render/wall.ts';
 import type { RenderedCommit } from './checkout.ts';
 import { DEFAULT_ENTRY } from './entry.ts';
@@ -36,7 +36,7 @@ export async function renderTree(
       verify: !once,
       signal,
     });
-    const validation = validate(rendered, checks);
+    const validation = await validateInTurns(rendered, checks, signal);
     if (!validation.ok) throw new TreeRefusal(validation.findings);
     return {
       isolation: rendered.isolation,

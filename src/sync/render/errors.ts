@@ -40,6 +40,7 @@ export const findingCodes = {
   RequirementMissing: content('a component whose requirement nothing installs'),
   SelectorEmpty: content('a selector that matches nothing'),
   RuleInvalid: content('a repair rule that would never be run: a fact, an operator, a rung or a proof that cannot be'),
+  TooCostly: content('objects whose rules cost too much to judge, all together'),
   SetsConflict: content('two sets that select the same machines for one component'),
 } as const satisfies ErrorTable;
 

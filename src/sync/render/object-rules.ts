@@ -33,8 +33,8 @@ const SPEC_OWNERS = new Map([
   ['lane', 'is written by rollouts'],
 ]);
 
-/** The findings of the CEL rules of its kind about an object that its schema lets in: of `@kubenode/embedded`, which sync does not import. */
-export type JudgeObject = (object: KubeObject) => readonly FieldError[];
+/** The findings of the CEL rules of its kind about an object that its schema lets in: of `@kubenode/embedded`, which sync does not import. `spent` gets what that cost. */
+export type JudgeObject = (object: KubeObject, spent?: (cost: number) => void) => readonly FieldError[];
 
 export function checkObject(object: KubeObject, judgeObject: JudgeObject): ObjectFinding[] {
   const rule = kindRule(object);

@@ -5,7 +5,7 @@ import { checkRules } from '../../rules/check.ts';
 import { judgeObject } from '../../cli/object-rules.ts';
 import { findingCodes } from './errors.ts';
 import { findingText, placeOf, type Finding } from './finding.ts';
-import { validate, type Valid } from './validate.ts';
+import { validate, validateInTurns, type Valid } from './validate.ts';
 
 const DIGEST = 'ab'.repeat(32);
 const ours = (kind: string, name: string, spec: object, namespace?: string): KubeObject & { spec: object } => ({
@@ -647,4 +647,41 @@ it.each([
   ['', {}],
 ])('%s is a place', (location, place) => {
   expect(placeOf(location)).toEqual(place);
+});
+
+describe('E19: judging a commit', () => {
+  const taints = Array.from({ length: 64 }, (_, index) => ({ key: `t${index}`, value: 'b', effect: 'NoSchedule' }));
+  const many = (count: number, spec: object) => {
+    const objects = [pool(), ...Array.from({ length: count }, (_, index) => machineSet(spec, `s${index}`))];
+    const placed = objects.map((object, index) => ({ object, location: `fleet/nodes.ts:${index + 1}:3`, constructPath: 'x' }));
+    return { clusters: [{ name: 'prod', object: cluster('prod'), location: 'fleet/clusters.ts:1:1', objects: placed }] };
+  };
+  const checks = { checkRules, judgeObject };
+  const never = new AbortController().signal;
+
+  it('lets all else have its turn after each object, and ends when it is asked to', async () => {
+    const stop = new AbortController();
+    let turns = 0;
+    const other = (async () => {
+      for (; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
+      stop.abort(new Error('the hub ends'));
+    })();
+    await expect(validateInTurns(many(40, {}), checks, stop.signal)).rejects.toThrow('the hub ends');
+    await other;
+    expect(await validateInTurns(many(3, {}), checks, never)).toEqual(validate(many(3, {}), checks));
+  });
+
+  it('ends with a verdict where its objects cost more than so many may, and not where they are usual', () => {
+    const found = validate(many(300, { template: { taints } }), checks);
+    expect(found).toMatchObject({
+      ok: false,
+      findings: [{ code: 'TooCostly', file: 'fleet/nodes.ts', cluster: 'prod', next: expect.stringContaining('taints') as unknown }],
+    });
+    expect(findingCodes.TooCostly.verdict).toBe(true);
+    const [finding] = found.ok ? [] : found.findings;
+    // It is not judged to its end.
+    expect(finding?.line).toBeLessThan(200);
+    expect(validate(many(100, { template: { taints } }), checks).ok).toBe(true);
+    expect(validate(many(1000, { template: { taints: taints.slice(0, 2) } }), checks).ok).toBe(true);
+  });
 });

@@ -1,4 +1,5 @@
 /** From what was rendered to what may be applied: everything that can be known without a server. */
+import { setImmediate as turn } from 'node:timers/promises';
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { splitUnits, unitKey, type Unit } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
@@ -42,18 +43,70 @@ export function objectKey(object: KubeObject): string {
 
 /** All findings, in the order of clusters and objects. One finding refuses the whole commit. */
 export function validate(rendered: Pick<Rendered, 'clusters'>, checks: Checks): Validation {
+  const steps = validation(rendered, checks);
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/** The same for a process that has more to do: after each object all else has its turn, such as the renewal of a Lease (docs/protocols.md#e19). */
+export async function validateInTurns(rendered: Pick<Rendered, 'clusters'>, checks: Checks, signal: AbortSignal): Promise<Validation> {
+  const steps = validation(rendered, checks);
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    await turn();
+    signal.throwIfAborted();
+  }
+}
+
+/** What the rules of all objects may cost together, as an API server counts it: as much for any commit, and more for each object. A MachineSet with one taint costs 430. */
+const BASE_COST = 10_000_000;
+const OBJECT_COST = 3000;
+
+/** Yields after each object. */
+function* validation(rendered: Pick<Rendered, 'clusters'>, checks: Checks): Generator<void, Validation> {
   const findings: Finding[] = [];
   const clusters: ValidCluster[] = [];
+  const count = rendered.clusters.reduce((sum, { objects }) => sum + 1 + objects.length, 0);
+  const most = BASE_COST + OBJECT_COST * count;
+  let cost = 0;
+  const judgeObject: JudgeObject = (object) => checks.judgeObject(object, (spent) => void (cost += spent));
+  const metered = { ...checks, judgeObject };
   for (const each of rendered.clusters) {
-    const cluster = checkHubObject(each, checks, findings);
+    const cluster = checkHubObject(each, metered, findings);
     const before = findings.length;
-    const objects = checkObjects(each, checks, findings);
+    const sound: KubeObject[] = [];
+    for (const { object, location } of each.objects) {
+      yield;
+      if (isSound(each.name, object, location, judgeObject, findings)) sound.push(object);
+      if (cost <= most) continue;
+      findings.push(tooCostly(each.name, object, location, `${Math.round(cost)}, and ${count} objects may cost ${most}`));
+      return validationOf(findings, clusters);
+    }
+    yield;
+    checkTogether(each, sound, checks, findings);
     if (cluster === undefined || findings.length > before) continue;
     const locations = new Map(each.objects.map(({ object, location }) => [objectKey(object), location]));
-    clusters.push({ name: each.name, cluster, units: splitUnits(objects).units, locations, location: each.location });
+    clusters.push({ name: each.name, cluster, units: splitUnits(sound).units, locations, location: each.location });
   }
-  const [first, ...more] = findings;
+  return validationOf(findings, clusters);
+}
+
+function validationOf([first, ...more]: Finding[], clusters: ValidCluster[]): Validation {
   return first === undefined ? { ok: true, valid: { clusters } } : { ok: false, findings: [first, ...more] };
+}
+
+function tooCostly(cluster: string, object: KubeObject, location: string, costs: string): Finding {
+  return {
+    ...placeOf(location),
+    code: 'TooCostly',
+    cluster,
+    object: unitKey(object),
+    message: `judging all objects up to this one by the rules of their kinds cost ${costs}`,
+    next: 'shorten long lists, such as taints, in objects that are many',
+  };
 }
 
 function checkHubObject({ name, object, location }: RenderedCluster, { judgeObject }: Checks, findings: Finding[]): Cluster | undefined {
@@ -70,27 +123,28 @@ function checkHubObject({ name, object, location }: RenderedCluster, { judgeObje
   return found.length > 0 ? undefined : parsed;
 }
 
-function checkObjects({ name, objects }: RenderedCluster, { checkRules, judgeObject }: Checks, findings: Finding[]): KubeObject[] {
+function findingOf(cluster: string, object: KubeObject, location: string, { code, message, path, next }: ObjectFinding): Finding {
+  return { ...placeOf(location), code, cluster, object: unitKey(object), path, message, next };
+}
+
+/** Whether it is right by itself. */
+function isSound(cluster: string, object: KubeObject, location: string, judgeObject: JudgeObject, findings: Finding[]): boolean {
+  const found = checkObject(object, judgeObject);
+  findings.push(...found.map((finding) => findingOf(cluster, object, location, finding)));
+  return found.length === 0;
+}
+
+function checkTogether(
+  { name, objects }: RenderedCluster,
+  sound: readonly KubeObject[],
+  { checkRules }: Checks,
+  findings: Finding[],
+): void {
   const places = new Map(objects.map(({ object, location }) => [object, location]));
-  const where = (object: KubeObject) => places.get(object) ?? '';
-  const say = (object: KubeObject, { code, message, path, next }: ObjectFinding) => {
-    findings.push({ ...placeOf(where(object)), code, cluster: name, object: unitKey(object), path, message, next });
-  };
-  const sound: KubeObject[] = [];
-  for (const { object } of objects) {
-    const found = checkObject(object, judgeObject);
-    for (const finding of found) say(object, finding);
-    if (found.length === 0) sound.push(object);
-  }
+  const where = (object: KubeObject): string => places.get(object) ?? '';
+  const all = objects.map(({ object }) => object);
   // When some objects are wrong by themselves, others would seem to miss them.
   const together = sound.length === objects.length ? checkCluster(sound, where, checkRules) : [];
-  for (const { about, ...finding } of [
-    ...checkDuplicates(
-      objects.map(({ object }) => object),
-      where,
-    ),
-    ...together,
-  ])
-    say(about, finding);
-  return sound;
+  for (const { about, ...finding } of [...checkDuplicates(all, where), ...together])
+    findings.push(findingOf(name, about, where(about), finding));
 }

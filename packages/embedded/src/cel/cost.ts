@@ -35,14 +35,16 @@ export function spend(cost: number): void {
   if (ofRequest !== undefined && (ofRequest.left -= cost) < 0) throw new CostExceeded('request');
 }
 
-/** Runs the checks of one request, which does not wait for anything. */
-export function withinRequest<T>(check: () => T): T {
+/** Runs the checks of one request, which does not wait for anything. `spent` is called with what they cost, also where that was too much. */
+export function withinRequest<T>(check: () => T, spent?: (cost: number) => void): T {
   const before = ofRequest;
-  ofRequest = { left: REQUEST_LIMIT };
+  const own: Budget = { left: REQUEST_LIMIT };
+  ofRequest = own;
   try {
     return check();
   } finally {
     ofRequest = before;
+    spent?.(REQUEST_LIMIT - own.left);
   }
 }
 
