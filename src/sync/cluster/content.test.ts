@@ -36,6 +36,13 @@ describe('the machines of a cluster', () => {
     });
   });
 
+  it('are listed in one order', () => {
+    const names = ['d', 'a', 'c', 'e', 'b'];
+    expect(machinesOf(...names.map((name) => setOf(name, 1, undefined))).sets?.map(({ set }) => set)).toEqual(
+      names.toSorted().map((name) => `web/${name}`),
+    );
+  });
+
   it('of a set that is being deleted are wanted no more, and of one that reports nothing there are none', () => {
     const going = setOf('going', 4, { replicas: 4 }, { deletionTimestamp: '2026-11-22T00:00:00Z' });
     expect(machinesOf(going, setOf('new', 2, undefined)).sets).toEqual([

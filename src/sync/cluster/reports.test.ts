@@ -95,6 +95,16 @@ describe('a Cluster is reported', () => {
     expect(events).toEqual(['a Warning Timeout: no answer']);
   });
 
+  it('once, where nothing differs since', async () => {
+    const first = worldOf({ connections: { a: cellOf({}) } });
+    await first.report();
+    const { machines, ...status } = first.patches[0]?.merge.status ?? {};
+    const stored = { ...status, machines: { ...(machines as object), sets: [] } };
+    const again = worldOf({ clusters: [clusterOf('a', stored)], connections: { a: cellOf({}) } });
+    expect(await again.report()).toBe(true);
+    expect(again.patches).toEqual([]);
+  });
+
   it.each<[string, object, Cell | Away, string[]]>([
     ['that is reached for the first time has no Event', {}, cellOf({}), []],
     ['that is reached again has one', { conditions: FALSE }, cellOf({}), ['a Normal Connected: the hub reaches it again']],
