@@ -180,3 +180,31 @@ describe('E16: what a cell sends', () => {
     expect([await again, asked]).toEqual(['SendsTooMuch', 2]);
   });
 });
+
+describe('E16: changes in a cell', () => {
+  test('are passed on at once, and one each half second where they come all the time; the last is never lost', async () => {
+    let passed = 0;
+    const paced = createCellWall('prod', {
+      clock,
+      random: () => 1,
+      log: recordingLog(),
+      onFailure: () => undefined,
+      onChange: () => void (passed += 1),
+    });
+    for (let change = 0; change < 20; change++) paced.changed();
+    expect(passed).toBe(20);
+    for (let change = 0; change < 100; change++) paced.changed();
+    expect([passed, clock.timers]).toEqual([20, 1]);
+    await clock.advance(499);
+    expect(passed).toBe(20);
+    await clock.advance(1);
+    expect([passed, clock.timers]).toEqual([21, 0]);
+    // What was passed on late is taken from what may come at once.
+    paced.changed();
+    expect([passed, clock.timers]).toEqual([21, 1]);
+    await clock.advance(10_000);
+    expect(passed).toBe(22);
+    for (let change = 0; change < 21; change++) paced.changed();
+    expect([passed, clock.timers]).toEqual([41, 1]);
+  });
+});
