@@ -157,6 +157,7 @@ conformance(
         { units: [{ name: 'app', exec: ['a'] }], probes: [{ name: 'p', unit: 'other' }] },
         { units: [{ name: 'app', exec: ['a'], systemd: { requires: ['kubenode-agent.service'] } }] },
         { nodeCredentials: { kubeconfig: '/var/lib/kubenode/x', certificateAuthority: '/etc/kubernetes/ca.crt' } },
+        { nodeCredentials: { kubeconfig: '/etc/a', certificateAuthority: '/etc/b', clientCertificate: '/var/lib/kubenode/x' } },
       ];
       for (const spec of bad) await refused(scene, () => scene.api.create(components, component(spec), all));
       const good: JsonObject[] = [
@@ -164,6 +165,7 @@ conformance(
         { disposable: [{ path: '/var/lib/kubenodes', olderThanSeconds: 60 }] },
         { units: [{ name: 'app', exec: ['a'] }], probes: [{ name: 'p', unit: 'app' }] },
         { units: [{ name: 'app', exec: ['a'], systemd: { requires: ['network-online.target'] } }] },
+        { nodeCredentials: { kubeconfig: '/etc/a', certificateAuthority: '/etc/b', clientCertificate: '/etc/c' } },
       ];
       for (const spec of good) await made(scene.quiet.create(components, component(spec), all));
     });
