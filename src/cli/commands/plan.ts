@@ -58,7 +58,9 @@ export function planCommand(program: Command, run: Run): void {
 
 export function snapshotCommand(program: Command, run: Run): void {
   connectionFlags(program.command('snapshot'))
-    .description('what `kubenode plan --snapshot FILE` needs of a hub: numbers and digests by cluster, without addresses, credentials and messages')
+    .description(
+      'what `kubenode plan --snapshot FILE` needs of a hub: numbers and digests by cluster, without addresses, credentials and messages',
+    )
     .action((flags: ConnectionFlags) =>
       run(async (output) => {
         const { snapshotText } = await import('../plan/snapshot.ts');
