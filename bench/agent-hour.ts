@@ -1,7 +1,7 @@
 /** An idle hour of one agent, under a virtual clock. */
 import { runAgent } from '../src/agent/agent.ts';
 import type { Network } from '../src/agent/ports/network.ts';
-import type { Units, UnitStatus } from '../src/agent/ports/units.ts';
+import type { Units, ServiceStatus } from '../src/agent/ports/units.ts';
 import { simulatedFiles } from '../src/agent/testing/disk.ts';
 import { entry, release, MIRROR, ROOT, World } from '../src/agent/testing/world.ts';
 import { CustomResourceDefinitions, Namespaces } from '../src/api/builtin.ts';
@@ -81,7 +81,7 @@ export async function requestsInAnHour(seed: number): Promise<number> {
 }
 
 function units(): Units {
-  const running = new Map<string, UnitStatus>();
+  const running = new Map<string, ServiceStatus>();
   return {
     list: async () => [...running.values()],
     async start({ name, hash, generation }) {

@@ -9,7 +9,7 @@ import type { Stored } from '../src/api/wire.ts';
 import { bundleFor } from '../src/cli/bundles.ts';
 import { judgeObject } from '../src/cli/object-rules.ts';
 import { makePlan } from '../src/cli/plan/make.ts';
-import type { Snapshot } from '../src/cli/plan/snapshot.ts';
+import type { HubSnapshot } from '../src/cli/plan/snapshot.ts';
 import { checkRules } from '../src/rules/check.ts';
 import { renderTree, type Renderer } from '../src/sync/fleet/render-tree.ts';
 import type { RenderedCommit } from '../src/sync/fleet/checkout.ts';
@@ -64,7 +64,7 @@ async function commit(dir: string, files: ReadonlyMap<string, string>): Promise<
   return await git.commit({ fs, dir, message: 'fleet', author: { name: 'bench', email: 'bench@example.com' } });
 }
 
-function proven(oid: string, { clusters }: RenderedCommit): Snapshot {
+function proven(oid: string, { clusters }: RenderedCommit): HubSnapshot {
   const at = '2026-11-20T00:00:00Z';
   const stored = { resourceVersion: '1', creationTimestamp: at };
   return {

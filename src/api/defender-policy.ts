@@ -54,7 +54,7 @@ export const limit = Type.Object(
   },
   { description: 'At least one of maxUnavailable, maxConcurrent, maxPerHour, maxPerDay and minIntervalSeconds.' },
 );
-export type Limit = Static<typeof limit>;
+export type LimitSpec = Static<typeof limit>;
 
 export const disruptionWindow = Type.Object({
   name: name('unique among windows and freezes of the policy'),

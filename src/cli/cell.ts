@@ -20,7 +20,7 @@ import { together, type Ports } from './ports.ts';
 import { showCell } from './state-metrics.ts';
 import { cliError } from './errors.ts';
 
-export interface CellOptions {
+export interface CellCommandOptions {
   localNodes: string | undefined;
   mirror: string | undefined;
   /** How nodes reach this cell. */
@@ -58,7 +58,7 @@ async function runRemedies(given: (writer: string) => Ports & { cache: Cache; re
 }
 
 /** Runs the controllers of one cell for one term of leadership; everything is read again. */
-export async function runCellControllers(ports: Ports, options: CellOptions): Promise<void> {
+export async function runCellControllers(ports: Ports, options: CellCommandOptions): Promise<void> {
   if (options.certificateAuthority === undefined) {
     throw cliError('NoAuthority', 'the kubeconfig names no certificate authority, which nodes need to verify the API server', {
       next: 'put certificate-authority-data into it',

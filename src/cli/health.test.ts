@@ -2,9 +2,9 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { createMetrics } from '../kube/metrics.ts';
 import { fakeClock } from '../kube/testing/clock.ts';
 import { createHealth, serveHealth } from './health.ts';
-import type { Listening } from './listen.ts';
+import type { ListeningServer } from './listen.ts';
 
-const open: Listening[] = [];
+const open: ListeningServer[] = [];
 afterEach(async () => {
   for (const health of open.splice(0)) await health.close();
 });

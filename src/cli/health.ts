@@ -4,7 +4,7 @@ import { messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
 import { serverTimes } from '../api/server-limits.ts';
 import type { Labels, Metrics } from '../kube/metrics.ts';
-import { listenAt, type Listening } from './listen.ts';
+import { listenAt, type ListeningServer } from './listen.ts';
 
 export interface HealthOptions {
   role: 'hub' | 'cell';
@@ -16,7 +16,7 @@ export interface HealthOptions {
   metrics: Metrics;
 }
 
-export interface Health {
+export interface TermHealth {
   /** Runs the work of one term. */
   lead<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>;
   /** Why nothing is done; undefined when it is again. */
@@ -37,7 +37,7 @@ const MAX_CONNECTIONS = 1024;
 /** How long an answer of the API server counts. */
 const REACHED_MS = 5000;
 
-export function createHealth({ role, version, clock, reach, metrics }: HealthOptions): Health {
+export function createHealth({ role, version, clock, reach, metrics }: HealthOptions): TermHealth {
   const state = {
     leading: 0,
     overSince: undefined as number | undefined,
@@ -115,7 +115,7 @@ export function createHealth({ role, version, clock, reach, metrics }: HealthOpt
  *
  * Errors: `Usage` for an address that is none; `ListenFailed`.
  */
-export async function serveHealth({ dead, unready }: Pick<Health, 'dead' | 'unready'>, listen: string): Promise<Listening> {
+export async function serveHealth({ dead, unready }: Pick<TermHealth, 'dead' | 'unready'>, listen: string): Promise<ListeningServer> {
   const server = createServer({ ...serverTimes() }, (request, response) => {
     const path = (request.url ?? '').split('?')[0];
     const answer = (status: number, text: string): void => {

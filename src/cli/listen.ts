@@ -2,7 +2,7 @@ import type { Server } from 'node:net';
 import { messageOf } from '../api/errors.ts';
 import { cliError } from './errors.ts';
 
-export interface Listening {
+export interface ListeningServer {
   readonly port: number;
   close(): Promise<void>;
 }
@@ -12,7 +12,7 @@ interface Closable extends Server {
 }
 
 /** Begins to listen at `host:port`, or `:port` for every address; `flag` named it. Errors: `Usage` for an address that is none; `ListenFailed`. */
-export async function listenAt(server: Closable, address: string, flag: string): Promise<Listening> {
+export async function listenAt(server: Closable, address: string, flag: string): Promise<ListeningServer> {
   const { host, port } = addressOf(address, flag);
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>

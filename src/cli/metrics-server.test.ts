@@ -5,7 +5,7 @@ import { makeAuthority, makeServerCertificate } from '@kubenode/embedded/pki';
 import { createClient } from '../kube/http-client.ts';
 import { systemClock } from '../kube/clock.ts';
 import { recordingLog } from '../kube/testing/log.ts';
-import type { Listening } from './listen.ts';
+import type { ListeningServer } from './listen.ts';
 import { metricsAccess, type MayRead } from './metrics-access.ts';
 import { serveMetrics } from './metrics-server.ts';
 import { scrape } from './testing/scrape.ts';
@@ -15,7 +15,7 @@ const rbac = '/apis/rbac.authorization.k8s.io/v1';
 
 let identity: { certificate: string; key: string };
 let cluster: EmbeddedCluster;
-const open: Listening[] = [];
+const open: ListeningServer[] = [];
 
 beforeAll(async () => {
   identity = await makeServerCertificate(await makeAuthority('test', making), making);

@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { messageOf } from '../api/errors.ts';
 import type { Log } from '../api/ports.ts';
 import { serverTimes } from '../api/server-limits.ts';
-import { listenAt, type Listening } from './listen.ts';
+import { listenAt, type ListeningServer } from './listen.ts';
 import type { MayRead } from './metrics-access.ts';
 
 export interface MetricsOptions {
@@ -27,7 +27,7 @@ const REVIEW_MS = 5000;
  *
  * Errors: `Usage` for an address that is none; `ListenFailed`.
  */
-export async function serveMetrics({ listen, identity, mayRead, text, log }: MetricsOptions): Promise<Listening> {
+export async function serveMetrics({ listen, identity, mayRead, text, log }: MetricsOptions): Promise<ListeningServer> {
   let reviews = 0;
 
   async function answerTo(request: IncomingMessage): Promise<{ status: number; body: string; headers?: Record<string, string> }> {

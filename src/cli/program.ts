@@ -5,7 +5,7 @@ import { EXIT_CODES, fail, EXIT } from './exit.ts';
 import { terminalOutput, type Output } from './output.ts';
 
 /** Runs a command's work and turns what it returns or throws into the exit code. */
-export type Run = (work: (output: Output) => Promise<number>) => Promise<void>;
+export type RunCommand = (work: (output: Output) => Promise<number>) => Promise<void>;
 
 const HELP = `
 Try it:   kubenode start              a whole fleet on this machine
@@ -27,13 +27,13 @@ export function version(): string {
 }
 
 /** How a command is added, by its name. */
-export type Commands = Readonly<Record<string, () => Promise<(program: Command, run: Run) => void>>>;
+export type Commands = Readonly<Record<string, () => Promise<(program: Command, run: RunCommand) => void>>>;
 
 /** Commands are loaded when they are run: `kubenode --help` must not wait for what it does not use. */
 export async function runProgram(argv: string[], commands: Commands): Promise<void> {
   const output = terminalOutput();
   const exitCode = endWithPipes();
-  const run: Run = async (work) => {
+  const run: RunCommand = async (work) => {
     let code: number;
     try {
       code = await work(output);

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { resolveCount } from '../api/batches.ts';
-import { LIMIT_CLASSES, LIMIT_SCOPES, type Limit } from '../api/defender-policy.ts';
+import { LIMIT_CLASSES, LIMIT_SCOPES, type LimitSpec } from '../api/defender-policy.ts';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import { scopeUsage } from './scope-usage.ts';
 import { createAvailabilityIndex, type IndexedMachine } from './availability-index.ts';
@@ -59,7 +59,7 @@ const kindOf = (each: World['machines'][number]): LedgerReservation['kind'] =>
   each.kind === 'Delete' ? 'Delete' : each.class === 'Repair' ? 'Repair' : 'Change';
 
 function built({ machines: drawn, limits: drawnLimits }: World) {
-  const limits = drawnLimits.map(({ scope, pools, classes, measure }, index): Limit => {
+  const limits = drawnLimits.map(({ scope, pools, classes, measure }, index): LimitSpec => {
     const held = classes !== undefined && scope === 'Condition' ? [...new Set([...classes, 'Repair' as const])] : classes;
     return {
       name: `l${index}`,
@@ -128,7 +128,7 @@ const takerOf = (each: Pick<Request, 'machineUID' | 'machine' | 'kind' | 'class'
   scopes: each.scopes,
 });
 
-const PREFIX: Record<Limit['scope'], string> = {
+const PREFIX: Record<LimitSpec['scope'], string> = {
   Cluster: 'cluster',
   Zone: 'zone/',
   Rack: 'rack/',
@@ -139,7 +139,7 @@ const PREFIX: Record<Limit['scope'], string> = {
 
 /** Written without the code under test: what a limit says, machine by machine. */
 function useOf(
-  limit: Limit,
+  limit: LimitSpec,
   scope: string,
   machines: readonly IndexedMachine[],
   takers: readonly Taker[],
@@ -158,7 +158,7 @@ function useOf(
     holds: (taker: Taker): boolean => speaks(taker.class) && taker.scopes.includes(scope) && (limit.pools?.includes(taker.pool) ?? true),
   };
 }
-const scopesUnder = (limit: Limit, takers: readonly Taker[]): Set<string> =>
+const scopesUnder = (limit: LimitSpec, takers: readonly Taker[]): Set<string> =>
   new Set(takers.flatMap((taker) => taker.scopes.filter((scope) => scope.startsWith(PREFIX[limit.scope]))));
 
 test('invariant 2: whatever is granted found room in every limit that speaks of it, beside all that was granted before it', () => {

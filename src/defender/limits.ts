@@ -1,5 +1,5 @@
 import type { CountOrPercent } from '../api/batches.ts';
-import { LIMIT_CLASSES, type DefenderPolicy, type Limit as LimitSpec, type LimitClass } from '../api/defender-policy.ts';
+import { LIMIT_CLASSES, type DefenderPolicy, type LimitSpec, type LimitClass } from '../api/defender-policy.ts';
 import { ALL_BUT_RESTORE } from '../api/defender-policy-check.ts';
 import { parseKey } from '../api/resource.ts';
 import type { RateSpan, Rated } from './rates.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Limit } from '../api/defender-policy.ts';
+import type { LimitSpec } from '../api/defender-policy.ts';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import { scopeUsage } from './scope-usage.ts';
 import { createAvailabilityIndex, type IndexedMachine } from './availability-index.ts';
@@ -9,11 +9,11 @@ import type { Request, Verdict } from './request.ts';
 import { counted, policy, request, reservation, T0 } from './testing/reservations.ts';
 
 const MINUTE = 60_000;
-const roomy: Limit = { name: 'roomy', scope: 'Cluster', maxUnavailable: '100%' };
+const roomy: LimitSpec = { name: 'roomy', scope: 'Cluster', maxUnavailable: '100%' };
 const rated = (): boolean => true;
 
 interface World {
-  limits: Limit[];
+  limits: LimitSpec[];
   machines?: IndexedMachine[];
   reservations?: LedgerReservation[];
   /** Reservations that began so many minutes ago. */
@@ -41,7 +41,7 @@ const restore = (name: string, change: Partial<Request> = {}): Request => reques
 const dead = { unavailable: true, persistently: true };
 
 describe('maxConcurrent', () => {
-  const one: Limit = { name: 'one', scope: 'Cluster', maxConcurrent: 1 };
+  const one: LimitSpec = { name: 'one', scope: 'Cluster', maxConcurrent: 1 };
 
   test('D7: counts reservations; a machine that is unavailable already still adds one', () => {
     const machines = [counted('a', dead), counted('b', dead), counted('c')];
@@ -59,7 +59,7 @@ describe('maxConcurrent', () => {
   });
 
   test('counts only reservations of the classes it names, and holds only those to it', () => {
-    const repairs: Limit = { ...one, classes: ['Repair'] };
+    const repairs: LimitSpec = { ...one, classes: ['Repair'] };
     const machines = ['a', 'b', 'c', 'd'].map((name) => counted(name));
     expect(
       ask([repair('a'), repair('b'), request('c')], { limits: [repairs], machines, reservations: [reservation('r1', 'd')] }).granted,
@@ -74,7 +74,7 @@ describe('maxConcurrent', () => {
 });
 
 test('D9: who waits for an operation that will end keeps its place; who waits for one on a dead node keeps none', () => {
-  const limits: Limit[] = [
+  const limits: LimitSpec[] = [
     { name: 'one', scope: 'Cluster', maxConcurrent: 1, classes: ['Change'] },
     { name: 'two', scope: 'Cluster', maxUnavailable: 2 },
   ];
@@ -122,13 +122,13 @@ describe('zones, racks and conditions', () => {
     const disk = (name: string) => repair(name, { scopes: ['cluster', 'pool/web', 'condition/DiskFull'] });
     const asked = [hung('a'), hung('b'), disk('c'), disk('d'), request('e')];
     expect(ask(asked, { limits: [{ name: 'c', scope: 'Condition', maxConcurrent: 1 }] }).granted).toEqual(['a', 'c', 'e']);
-    const named: Limit = { name: 'c', scope: 'Condition', conditions: ['Hung'], maxUnavailable: '20%' };
+    const named: LimitSpec = { name: 'c', scope: 'Condition', conditions: ['Hung'], maxUnavailable: '20%' };
     expect(ask(asked, { limits: [named] }).granted).toEqual(['a', 'c', 'd', 'e']);
   });
 });
 
 describe('rates', () => {
-  const two: Limit = { name: 'two', scope: 'Cluster', maxPerHour: 2 };
+  const two: LimitSpec = { name: 'two', scope: 'Cluster', maxPerHour: 2 };
 
   test('count what begins in the same pass', () => {
     expect(ask([repair('a'), repair('b'), repair('c')], { limits: [two] }).granted).toEqual(['a', 'b']);
@@ -168,7 +168,7 @@ describe('rates', () => {
   });
 
   test('are all that is asked of what takes over the places of another reservation', () => {
-    const limits: Limit[] = [{ name: 'full', scope: 'Cluster', maxUnavailable: 0, maxConcurrent: 0, minIntervalSeconds: 3600 }, two];
+    const limits: LimitSpec[] = [{ name: 'full', scope: 'Cluster', maxUnavailable: 0, maxConcurrent: 0, minIntervalSeconds: 3600 }, two];
     const sources = { policies: [policy('p', ...limits)], sets: new Map() };
     const subject = repair('a', { lastDisruptionMs: T0 });
     const begun = (reservations: LedgerReservation[]) => countStarts([], reservations, T0, rated).hours;
@@ -202,7 +202,7 @@ describe('rates', () => {
 });
 
 describe('minIntervalSeconds', () => {
-  const limits: Limit[] = [{ name: 'rest', scope: 'Pool', minIntervalSeconds: 3600 }];
+  const limits: LimitSpec[] = [{ name: 'rest', scope: 'Pool', minIntervalSeconds: 3600 }];
   const last = (minutes: number) => ({ lastDisruptionMs: T0 - minutes * MINUTE });
 
   test('keeps two disruptions of one machine apart, whatever they are', () => {
@@ -225,7 +225,7 @@ describe('minIntervalSeconds', () => {
 });
 
 test('D9: who waits for operations alone keeps its rate token, too; who waits for time keeps nothing', () => {
-  const limits: Limit[] = [
+  const limits: LimitSpec[] = [
     { name: 'web', scope: 'Pool', maxUnavailable: 1, pools: ['web'] },
     { name: 'slow', scope: 'Cluster', maxPerHour: 1 },
   ];
@@ -235,7 +235,7 @@ test('D9: who waits for operations alone keeps its rate token, too; who waits fo
   // The pool of a is busy; b would take the only start of this hour for ever.
   expect(ask([older, younger], { limits, machines, reservations: [reservation('r', 'x')] }).granted).toEqual([]);
   // Nobody keeps a place for the hour: what needs no start goes on.
-  const changes: Limit[] = [{ name: 'slow', scope: 'Cluster', maxPerHour: 1, classes: ['Change'] }];
+  const changes: LimitSpec[] = [{ name: 'slow', scope: 'Cluster', maxPerHour: 1, classes: ['Change'] }];
   expect(ask([older, repair('b', { since: 2 })], { limits: changes, machines, begun: [[reservation('x', 'x'), 1]] }).granted).toEqual([
     'b',
   ]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { DefenderPolicySpec, Limit } from '../api/defender-policy.ts';
+import type { DefenderPolicySpec, LimitSpec } from '../api/defender-policy.ts';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import { scopeUsage } from './scope-usage.ts';
 import { createAvailabilityIndex, type IndexedMachine } from './availability-index.ts';
@@ -14,7 +14,7 @@ const dead = { unavailable: true, persistently: true, symptoms: ['NotReady'] };
 const cordoned = { unavailable: true, persistently: false };
 
 interface World {
-  limits?: Limit[];
+  limits?: LimitSpec[];
   more?: Partial<DefenderPolicySpec>;
   machines: IndexedMachine[];
   /** With an order. */
@@ -48,7 +48,7 @@ function revoked({ limits = [], more = {}, machines, ordered = [], waiting, held
   return revocations(unordered, usage, sources, nowMs);
 }
 const ids = (world: World): string[] => [...revoked(world).keys()].toSorted();
-const cell = (maxUnavailable: number | string): Limit[] => [{ name: 'cell', scope: 'Cluster', maxUnavailable }];
+const cell = (maxUnavailable: number | string): LimitSpec[] => [{ name: 'cell', scope: 'Cluster', maxUnavailable }];
 const but = (free: string): IndexedMachine[] => ['a', 'b', 'c', 'd', 'e'].map((name) => counted(name, name === free ? {} : cordoned));
 const five = but('e');
 
@@ -99,7 +99,7 @@ describe('case 25: a limit is lowered below what is in use', () => {
 
   test('the same holds of operations at once, and of rates, which get their tokens back', () => {
     expect(ids({ limits: [{ name: 'c', scope: 'Pool', maxConcurrent: 2 }], machines: five, ordered, waiting })).toEqual(['mid', 'new']);
-    const rate: Limit = { name: 'r', scope: 'Cluster', maxPerHour: 3 };
+    const rate: LimitSpec = { name: 'r', scope: 'Cluster', maxPerHour: 3 };
     expect(ids({ limits: [...cell(9), rate], machines: five, ordered, waiting, hours: { reserved: ordered } })).toEqual(['new']);
     expect(
       ids({ limits: [...cell(9), { ...rate, classes: ['Repair'] }], machines: five, ordered, waiting, hours: { reserved: ordered } }),
@@ -107,7 +107,7 @@ describe('case 25: a limit is lowered below what is in use', () => {
   });
 
   test('a rate says in which time too much began', () => {
-    const said = (rate: Limit): unknown =>
+    const said = (rate: LimitSpec): unknown =>
       revoked({ limits: [...cell(9), rate], machines: five, ordered, waiting, hours: { reserved: ordered } }).get('new');
     const lowered = { allowed: false, limit: 'p/r', used: 4, of: 3 };
     expect(said({ name: 'r', scope: 'Cluster', maxPerHour: 3 })).toEqual({
@@ -167,7 +167,7 @@ describe('judged again before its order', () => {
   });
 
   test('a longer interval counts from disruptions before its own, which began with its cordon', () => {
-    const limits: Limit[] = [...cell('100%'), { name: 'rest', scope: 'Cluster', minIntervalSeconds: 3600 }];
+    const limits: LimitSpec[] = [...cell('100%'), { name: 'rest', scope: 'Cluster', minIntervalSeconds: 3600 }];
     const world = { limits, machines, waiting: [repair], nowMs: T0 + 60_000 };
     expect(ids({ ...world, lastDisruptionMs: T0 })).toEqual([]);
     expect(ids({ ...world, lastDisruptionMs: T0 - 60_000 })).toEqual(['repair']);

@@ -8,7 +8,7 @@ import type { Client } from './client.ts';
 import { withFields } from './log.ts';
 import { createQueue, TerminalError } from './queue.ts';
 import type { Queue, QueueResult } from './queue.ts';
-import { createReconcileMetrics, type Outcome, type ReconcileMetrics } from './reconcile-metrics.ts';
+import { createReconcileMetrics, type ReconcileOutcome, type ReconcileMetrics } from './reconcile-metrics.ts';
 import type { Reflector } from './reflector.ts';
 import { resyncEvery } from './resync.ts';
 import { createOwnWrites } from './writes.ts';
@@ -49,7 +49,7 @@ export interface ReconcileContext {
 export interface Reconciled {
   key: string;
   durationMs: number;
-  outcome: Outcome;
+  outcome: ReconcileOutcome;
 }
 
 export interface ControllerOptions {
@@ -205,7 +205,7 @@ async function reconcileOnce(runs: Runs, client: Client, key: string, failures: 
     .padStart(8, '0');
   runs.ids.set(key, reconcileID);
   const begun = clock.monotonic();
-  const ended = (outcome: Outcome): void => {
+  const ended = (outcome: ReconcileOutcome): void => {
     const durationMs = clock.monotonic() - begun;
     runs.metrics?.ended(outcome, durationMs);
     onReconciled?.({ key, durationMs, outcome });

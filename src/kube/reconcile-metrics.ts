@@ -2,12 +2,12 @@ import type { Metrics } from './metrics.ts';
 import type { Queue } from './queue.ts';
 
 const OUTCOMES = ['done', 'requeued', 'failed', 'terminal'] as const;
-export type Outcome = (typeof OUTCOMES)[number];
+export type ReconcileOutcome = (typeof OUTCOMES)[number];
 
 const SECONDS = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];
 
 export interface ReconcileMetrics {
-  ended(outcome: Outcome, durationMs: number): void;
+  ended(outcome: ReconcileOutcome, durationMs: number): void;
   /** Shows the keys of the queue; returns its end. */
   show(queue: Queue): () => void;
 }

@@ -4,7 +4,7 @@ import type { NodeRemedier } from '../api/node-remedier.ts';
 import { observeHeartbeats } from './heartbeats.ts';
 import type { HistoryEvent } from './history.ts';
 import { compileRule, indexRules } from './index.ts';
-import { runPass, type PassResult } from './pass.ts';
+import { runPass, type RulePassResult } from './pass.ts';
 import { RecordedMachine } from './recorded.ts';
 import { takeSnapshot } from './snapshot.ts';
 import { bad, history, rule } from './testing.ts';
@@ -15,7 +15,7 @@ interface Given {
   held?: boolean;
   edit?: (machine: Machine) => Machine;
 }
-type At = (seconds: number, given?: Given) => Promise<PassResult>;
+type At = (seconds: number, given?: Given) => Promise<RulePassResult>;
 
 /** Looks at a machine to which the event happened at 0. */
 function machineWith(event: Omit<HistoryEvent, 'at'>, ...rules: NodeRemedier[]): { at: At; world: RecordedMachine } {

@@ -38,7 +38,7 @@ export interface RuleOutcome extends Evaluation {
   nextAtMs: number | undefined;
 }
 
-export interface PassResult {
+export interface RulePassResult {
   outcomes: RuleOutcome[];
   observations: Observation[];
   /** Whether they differ from what was given, and are to be written. */
@@ -46,7 +46,7 @@ export interface PassResult {
   nextAtMs: number | undefined;
 }
 
-export async function runPass(input: PassInput): Promise<PassResult> {
+export async function runPass(input: PassInput): Promise<RulePassResult> {
   const { index, snapshot } = input;
   const { held, releasedAtMs } = snapshot.hold;
   const nowMs = snapshot.atMs;

@@ -40,7 +40,7 @@ export interface PeerCounts {
 export type PeerFacts = Readonly<Partial<Record<PeerScope, PeerCounts>>>;
 
 /** How operations stand in the way of clocks (docs/protocols.md#f2). */
-export interface Hold {
+export interface ClockHold {
   /**
    * A Change or Repair reservation holds the machine: clocks stand still and nothing is due. A reservation that a job left behind which has ended does not
    * count: only a provider can take it over, and that needs the next rung.
@@ -61,7 +61,7 @@ export interface Snapshot {
   kubelet: 'Fresh' | 'Stale' | undefined;
   agent: 'Fresh' | 'Stale' | undefined;
   peers: PeerFacts;
-  hold: Hold;
+  hold: ClockHold;
   /** When the next of its heartbeats goes stale if none comes, ms. */
   staleAtMs: number | undefined;
 }
@@ -76,7 +76,7 @@ export interface SnapshotInput {
   kubeletFreshUntilMs: number | undefined;
   agentFreshUntilMs: number | undefined;
   peers: PeerFacts;
-  hold: Hold;
+  hold: ClockHold;
 }
 
 export function takeSnapshot(input: SnapshotInput): Snapshot {

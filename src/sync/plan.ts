@@ -10,14 +10,14 @@ import { refuseTooLarge } from './rollout-limits.ts';
 import { machinesGoing, machinesThere, MOST, type CellMachines, type Counted, type ReplicasByDigest } from './going.ts';
 
 /** What one commit renders to, reduced to digests: cluster → unit → digest. */
-export type Digests = ReadonlyMap<string, ReadonlyMap<string, string>>;
+export type DigestsByCluster = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 export interface PlanInput {
   fleet: Fleet;
   /** Digests of the commit. Clusters that it does not declare are left alone: absence is not removal. */
-  rendered: Digests;
+  rendered: DigestsByCluster;
   /** Digests wanted before this commit: of the newest rollout that names a unit, else as recorded. */
-  wanted: Digests;
+  wanted: DigestsByCluster;
   /** Whether a rollout carries the unit there (`carriedBy`); absent: everywhere. What none carries is taken over, also where nothing differs. */
   carried?(cluster: string, unit: string): boolean;
   /** Whether an earlier commit removes the unit there, and that goes on or soaks (`removingBy`): what takes the unit over takes that along; absent: nowhere. */
@@ -178,7 +178,7 @@ function carriedOver({ counted }: Pick<PlanInput, 'counted'>, cluster: string, u
 
 const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1);
 
-function unitsIn(...digests: Digests[]): Set<string> {
+function unitsIn(...digests: DigestsByCluster[]): Set<string> {
   return new Set(digests.flatMap((each) => [...each.values()].flatMap((units) => [...units.keys()])));
 }
 

@@ -11,7 +11,7 @@ import { statusPatch as setStatusPatch } from '../../src/controllers/machine-com
 import { decideMachine } from '../../src/controllers/machine-component-set/machine/decide.ts';
 import { stateOf, statusPatch } from '../../src/controllers/machine-component-set/machine/reconcile.ts';
 import { observeSet, type SetView, type Stores } from '../../src/controllers/machine-component-set/observe.ts';
-import { isSame, planOf, stampedWith, type Plan } from '../../src/controllers/machine-component-set/plan.ts';
+import { isSame, planOf, stampedWith, type BatchPlan } from '../../src/controllers/machine-component-set/plan.ts';
 import { isDeleting } from '../../src/controllers/shared/selection.ts';
 import { entriesPatch } from '../../src/controllers/machine-component-set/writing.ts';
 import { holds } from '../../src/defender/guarded-patch.ts';
@@ -122,7 +122,7 @@ function viewOf(store: Store, set: HeldSet, sites: readonly Site[]): SetView {
   return observeSet(setAt(set), machinesOf(store), stores, NOW);
 }
 
-const plans = remember<{ plan: Plan; patch: object | undefined }>();
+const plans = remember<{ plan: BatchPlan; patch: object | undefined }>();
 const storeKey = ({ sets, machines }: Store): string =>
   `${sets.map((each) => `${numberOf(each.object)}.${each.version}.${each.writing.join('+')}`).join()}|${machines.map((each) => `${numberOf(each.object)}.${each.version}`).join()}`;
 
@@ -131,7 +131,7 @@ function planFor(
   set: number,
   { sites, epoch }: { sites: readonly Site[]; epoch: number },
   mutation: Mutation,
-): { plan: Plan; patch: object | undefined } {
+): { plan: BatchPlan; patch: object | undefined } {
   const held = store.sets[set];
   if (held === undefined) throw new Error('no such set');
   return plans(mutation, `${set} ${epoch} ${storeKey(store)} ${sites.join()}`, () => {
@@ -162,10 +162,10 @@ function bodyOf(patch: object): object {
 }
 
 const calls = remember<readonly Call[]>();
-const callsOf = (plan: Plan, set: number, store: Store): readonly Call[] =>
+const callsOf = (plan: BatchPlan, set: number, store: Store): readonly Call[] =>
   calls(plan, String(set), () => planned(plan, set, machinesOf(store)));
 
-function planned(plan: Plan, set: number, machines: readonly Stored<Machine>[]): Call[] {
+function planned(plan: BatchPlan, set: number, machines: readonly Stored<Machine>[]): Call[] {
   // A mutant that sees a status as it is not would be refused for that alone.
   const seen = (machine: Stored<Machine>, patch: JsonPatchOperation[]): JsonPatchOperation[] =>
     machines.includes(machine) ? patch : patch.filter(({ op, path }) => op !== 'test' || !path.startsWith('/status'));

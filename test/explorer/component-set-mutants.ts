@@ -2,8 +2,8 @@
 import type { MachineComponentSet } from '../../src/api/machine-component-set.ts';
 import type { Machine } from '../../src/api/machine.ts';
 import type { Stored } from '../../src/api/wire.ts';
-import type { MachineView, SetView } from '../../src/controllers/machine-component-set/observe.ts';
-import type { Plan } from '../../src/controllers/machine-component-set/plan.ts';
+import type { MemberView, SetView } from '../../src/controllers/machine-component-set/observe.ts';
+import type { BatchPlan } from '../../src/controllers/machine-component-set/plan.ts';
 import { V1, V2 } from './component-set-scenarios.ts';
 import type { Mutation, Scenario } from './component-set-world.ts';
 
@@ -19,7 +19,7 @@ const withSpec = (change: Partial<MachineComponentSet['spec']>) => ({
   see: (view: SetView): SetView => ({ ...view, set: { ...view.set, spec: { ...view.set.spec, ...change } } }),
 });
 
-const withMachines = (change: (machine: Stored<Machine>, view: MachineView) => Stored<Machine>) => ({
+const withMachines = (change: (machine: Stored<Machine>, view: MemberView) => Stored<Machine>) => ({
   see: (view: SetView): SetView => ({
     ...view,
     machines: view.machines.map((each) => ({ ...each, machine: change(each.machine, each) })),
@@ -27,11 +27,11 @@ const withMachines = (change: (machine: Stored<Machine>, view: MachineView) => S
 });
 
 /** What is written is as the code has it, but for what it announces and settles. */
-const announcing = (writing: (plan: Extract<Plan, { step: 'Write' }>) => Plan) => ({
-  plan: (plan: Plan): Plan => (plan.step === 'Write' ? writing(plan) : plan),
+const announcing = (writing: (plan: Extract<BatchPlan, { step: 'Write' }>) => BatchPlan) => ({
+  plan: (plan: BatchPlan): BatchPlan => (plan.step === 'Write' ? writing(plan) : plan),
 });
 
-function withoutWriting(status: Extract<Plan, { step: 'Write' }>['status']): Extract<Plan, { step: 'Write' }>['status'] {
+function withoutWriting(status: Extract<BatchPlan, { step: 'Write' }>['status']): Extract<BatchPlan, { step: 'Write' }>['status'] {
   const { writing: _, ...rest } = status;
   return rest;
 }

@@ -6,7 +6,7 @@ import type { MachineComponentSet, MachineComponentSetSpec } from '../../src/api
 import type { JsonPatchOperation } from '../../src/kube/client.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import type { Lane } from '../../src/controllers/machine-component-set/lane.ts';
-import type { Plan } from '../../src/controllers/machine-component-set/plan.ts';
+import type { BatchPlan } from '../../src/controllers/machine-component-set/plan.ts';
 import type { SetView } from '../../src/controllers/machine-component-set/observe.ts';
 import type { Move } from './search.ts';
 
@@ -127,7 +127,7 @@ export type Start = 'in use' | 'canary' | 'outside' | 'new';
 /** Ways to leave a rule out. */
 export interface Mutation {
   see?: (view: SetView) => SetView;
-  plan?: (plan: Plan, view: SetView) => Plan;
+  plan?: (plan: BatchPlan, view: SetView) => BatchPlan;
   unconditioned?: 'machine' | 'set';
   /** `unread`: Machines are not read once the set bears the epoch. */
   epochs?: 'ignored' | 'unread';

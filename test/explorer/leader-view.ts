@@ -6,7 +6,7 @@ import type { AskFacts, SetFacts } from '../../src/controllers/machine/facts.ts'
 import { claimOf } from '../../src/controllers/machine/observe/claim.ts';
 import { isDraining } from '../../src/controllers/machine/decide.ts';
 import type { MachineView } from '../../src/controllers/machine/view.ts';
-import type { CellView } from '../../src/controllers/machine/reservation/pass.ts';
+import type { PassView } from '../../src/controllers/machine/reservation/pass.ts';
 import { cellOf, type CellParts } from '../../src/controllers/machine/testing/cell-of.ts';
 import { reservationOfMachine, stateOf } from '../../src/defender/state.ts';
 import type { Mutation } from './mutants.ts';
@@ -128,7 +128,7 @@ export function cellView(
   scenario: Scenario,
   at: Cell = viewOf(leader, world),
   mutation: Mutation = {},
-): CellView {
+): PassView {
   const passed = leader.marks.every((mark) => !mark.own || markPassed(mark, at));
   const parts: CellParts = {
     facts: factsOf(world, false, at, hasPower(scenario)),

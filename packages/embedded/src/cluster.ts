@@ -11,7 +11,7 @@ import { authorize } from './rbac/request.ts';
 import { Bookmarks } from './bookmarks.ts';
 import { clusterRolesController } from './controllers/cluster-roles.ts';
 import { budgetsController } from './controllers/budgets.ts';
-import type { Context, Controller } from './controllers/controller.ts';
+import type { Context, EmbeddedController } from './controllers/controller.ts';
 import { define, DEFINITIONS, definitionsController, serve } from './controllers/definitions.ts';
 import { expiryController } from './controllers/expiry.ts';
 import { garbageController } from './controllers/garbage.ts';
@@ -30,7 +30,7 @@ import { Refusal } from './refusal.ts';
 import { Registry } from './registry.ts';
 import { damaged, memoryDisk, openDisk } from './store/disk.ts';
 import { parsed } from './store/entry.ts';
-import { Store } from './store/store.ts';
+import { EmbeddedStore } from './store/store.ts';
 import { adminToken } from './token.ts';
 import { factsFor, type World } from './world.ts';
 import { embeddedError } from './errors.ts';
@@ -111,7 +111,7 @@ function openWorld(options: ClusterOptions): World {
     );
   }
   const disk = options.state === 'memory' ? memoryDisk() : openDisk(options.state.dir);
-  const store = new Store(disk, options.history ?? 5000);
+  const store = new EmbeddedStore(disk, options.history ?? 5000);
   return {
     name: options.name,
     disk,
@@ -150,7 +150,7 @@ function loadFrom(state: ClusterOptions['state'], context: Context): void {
 
 const unavailable = () => new Refusal(503, 'ServiceUnavailable', 'the cluster is closed');
 
-function controllersOf(context: Context, options: ClusterOptions): Controller[] {
+function controllersOf(context: Context, options: ClusterOptions): EmbeddedController[] {
   return [
     definitionsController(context),
     namespacesController(context),
@@ -168,7 +168,7 @@ function controllersOf(context: Context, options: ClusterOptions): Controller[] 
 type Fault = (error: unknown, where: string) => void;
 
 /** Loads what is stored, and starts the controllers. */
-function startUp(context: Context, options: ClusterOptions, fault: Fault): { controllers: readonly Controller[]; token: string } {
+function startUp(context: Context, options: ClusterOptions, fault: Fault): { controllers: readonly EmbeddedController[]; token: string } {
   const { world } = context;
   try {
     loadFrom(options.state, context);

@@ -6,7 +6,7 @@ import { apiVersion, type Served } from './kinds/served.ts';
 import { badRequest, expired, invalidObject, tooLargeResourceVersion, Refusal } from './refusal.ts';
 import { parseFieldSelector, parseLabelSelector, type FieldSelector, type LabelSelector } from './selector.ts';
 import { keyOf, type Entry } from './store/entry.ts';
-import type { Snapshot } from './store/table.ts';
+import type { TableSnapshot } from './store/table.ts';
 import { includeObject, partialMetadata, tableOf } from './table.ts';
 
 /** What a list, watch or deletecollection selects. */
@@ -104,7 +104,7 @@ const TOKEN_TOO_OLD =
   'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.';
 
 interface Start {
-  readonly snapshot: Snapshot;
+  readonly snapshot: TableSnapshot;
   readonly rv: number;
   readonly start: string;
 }

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { isObject } from './json.ts';
 import type { User } from './kinds/served.ts';
-import type { Disk } from './store/disk.ts';
+import type { StoreDisk } from './store/disk.ts';
 import { parsed } from './store/entry.ts';
 import { textAt } from './json.ts';
 import type { World } from './world.ts';
@@ -11,7 +11,7 @@ const ADMIN: User = { name: 'kubernetes-admin', groups: ['system:masters', 'syst
 
 const HEADER = Buffer.from(JSON.stringify({ alg: 'HS256', typ: 'JWT' }), 'utf8').toString('base64url');
 
-function secretOf(disk: Disk, name: string, make: () => string): string {
+function secretOf(disk: StoreDisk, name: string, make: () => string): string {
   const kept = disk.secret(name);
   if (kept !== undefined) return kept;
   const made = make();
@@ -20,11 +20,11 @@ function secretOf(disk: Disk, name: string, make: () => string): string {
 }
 
 /** The cluster's admin token; made when the cluster is. */
-export function adminToken(disk: Disk): string {
+export function adminToken(disk: StoreDisk): string {
   return secretOf(disk, 'admin.token', () => randomBytes(32).toString('base64url'));
 }
 
-function signature(disk: Disk, text: string): Buffer {
+function signature(disk: StoreDisk, text: string): Buffer {
   const key = secretOf(disk, 'token.key', () => randomBytes(32).toString('base64'));
   return createHmac('sha256', Buffer.from(key, 'base64')).update(text).digest();
 }

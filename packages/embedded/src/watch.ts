@@ -6,7 +6,7 @@ import { forbidden, unsupported, type FieldProblem } from './field-error.ts';
 import { apiVersion } from './kinds/served.ts';
 import { limitOf, parseOwnVersion, selectionOf, selects, type Selection } from './list.ts';
 import { expired, invalidObject, tooLargeResourceVersion, type Refusal, notAcceptable } from './refusal.ts';
-import { keyOf, restamped, type Entry, type StoreEvent } from './store/entry.ts';
+import { keyOf, restamped, type Entry, type EntryEvent } from './store/entry.ts';
 import type { Watcher } from './store/hub.ts';
 import { includeObject, partialMetadata, tableOf, type TableOptions } from './table.ts';
 
@@ -37,7 +37,7 @@ const isTrue = (text: string | undefined) => text === 'true' || text === '1';
  * What a stored event means to a selection: an object that comes to match is ADDED, one that ceases to is DELETED with
  * its old body at the new resourceVersion.
  */
-export function transition(selection: Selection, event: StoreEvent): { type: EventType; entry: Entry } | undefined {
+export function transition(selection: Selection, event: EntryEvent): { type: EventType; entry: Entry } | undefined {
   const before = event.previous !== undefined && selects(selection, event.previous);
   if (event.type === 'DELETED') return before ? { type: 'DELETED', entry: event.entry } : undefined;
   const after = selects(selection, event.entry);
@@ -48,10 +48,10 @@ export function transition(selection: Selection, event: StoreEvent): { type: Eve
 
 /** Bytes of the event that is being dispatched, by form: many watchers, one serialisation. */
 class Shared {
-  #event: StoreEvent | undefined;
+  #event: EntryEvent | undefined;
   #bytes = new Map<string, Uint8Array>();
 
-  get(event: StoreEvent, form: string, make: () => Uint8Array): Uint8Array {
+  get(event: EntryEvent, form: string, make: () => Uint8Array): Uint8Array {
     if (this.#event !== event) {
       this.#event = event;
       this.#bytes = new Map();
@@ -81,7 +81,7 @@ class Writer {
     this.#key = `${apiVersion(call.served)} ${form.shape} ${form.version} ${this.#table.include}`;
   }
 
-  line(type: EventType, entry: Entry, event?: StoreEvent): Uint8Array {
+  line(type: EventType, entry: Entry, event?: EntryEvent): Uint8Array {
     // The first event of a table carries its columns and is like no other watch's.
     const unique = event === undefined || (this.#form.shape === 'table' && !this.#headed);
     if (unique) return line(type, this.#text(entry));

@@ -5,15 +5,15 @@ import type { Bookmarks } from './bookmarks.ts';
 import type { Served, User } from './kinds/served.ts';
 import type { Authorizer } from './rbac/authorizer.ts';
 import type { Registry } from './registry.ts';
-import type { Disk } from './store/disk.ts';
-import { factsOf, type Facts } from './store/entry.ts';
-import type { Store } from './store/store.ts';
+import type { StoreDisk } from './store/disk.ts';
+import { factsOf, type EntryFacts } from './store/entry.ts';
+import type { EmbeddedStore } from './store/store.ts';
 
 /** What every part of one cluster shares. */
 export interface World {
   readonly name: string;
-  readonly store: Store;
-  readonly disk: Disk;
+  readonly store: EmbeddedStore;
+  readonly disk: StoreDisk;
   readonly registry: Registry;
   readonly clock: Clock;
   readonly random: Random;
@@ -33,7 +33,7 @@ export function timestamp(milliseconds: number): string {
 
 export const now = (world: World): string => timestamp(world.clock.now());
 
-export function factsFor(served: Served | undefined, object: JsonObject): Facts {
+export function factsFor(served: Served | undefined, object: JsonObject): EntryFacts {
   return factsOf(object, served?.strategy.selectable);
 }
 

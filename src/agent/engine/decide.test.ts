@@ -4,7 +4,7 @@ import type { Operation } from '../../api/machine.ts';
 import { newProgress } from '../transaction/memory.ts';
 import { decide } from './decide.ts';
 import { inOrder } from '../operation/decide.ts';
-import type { Observed } from './observed.ts';
+import type { ObservedNode } from './observed.ts';
 import type { ComponentState, ComponentFailure, JournalState, Transaction } from '../records/state.ts';
 import {
   NOW,
@@ -32,7 +32,7 @@ import type { WantedState } from '../cell/wanted.ts';
  */
 
 /** The upgrade, ordered. */
-function ordered(rest: Partial<Observed> = {}, operation: Partial<Operation> = {}, wanted: Partial<WantedState> = {}): Observed {
+function ordered(rest: Partial<ObservedNode> = {}, operation: Partial<Operation> = {}, wanted: Partial<WantedState> = {}): ObservedNode {
   const upgraded = upgrade('Restart');
   return { ...upgraded, wanted: { ...(upgraded.wanted ?? machine()), operation: order(operation), ...wanted }, ...rest };
 }
@@ -41,7 +41,7 @@ function ordered(rest: Partial<Observed> = {}, operation: Partial<Operation> = {
 const stuck: ComponentFailure = { revision: 1, reason: 'RemoveFailed', message: 'it is busy', restored: false };
 
 /** The upgrade under way. */
-function switching(transaction: Partial<Transaction> = {}, rest: Partial<Observed> = {}): Observed {
+function switching(transaction: Partial<Transaction> = {}, rest: Partial<ObservedNode> = {}): ObservedNode {
   return node({
     state: state(accepted('1.1.0', 2), { transaction: tx(transaction) }),
     wanted: machine({ components: [{ ...entry('app', '1.1.0', 2), values: {} }] }),
@@ -49,13 +49,16 @@ function switching(transaction: Partial<Transaction> = {}, rest: Partial<Observe
   });
 }
 
-const done = (...stages: string[]): Observed['progress'] => ({ ...newProgress(), done: new Set(stages) as Observed['progress']['done'] });
+const done = (...stages: string[]): ObservedNode['progress'] => ({
+  ...newProgress(),
+  done: new Set(stages) as ObservedNode['progress']['done'],
+});
 const view = { held: false, broken: false, hopeless: false, message: 'probe x: no answer' };
-const probing = (rest: object = {}, deadlineMs = NOW + 1000): Observed['progress'] => ({
+const probing = (rest: object = {}, deadlineMs = NOW + 1000): ObservedNode['progress'] => ({
   ...done('placeFiles', 'switchLink', 'startUnits'),
   probing: { view: { ...view, ...rest }, deadlineMs },
 });
-const failing = (rest: Partial<Observed['progress']> = {}): Observed['progress'] => ({
+const failing = (rest: Partial<ObservedNode['progress']> = {}): ObservedNode['progress'] => ({
   ...newProgress(),
   failures: 1,
   error: { reason: 'ENOSPC', message: 'no space' },
@@ -70,7 +73,7 @@ const running = {
   class: 'Restart' as const,
 };
 
-test.each<[string, Observed, object]>([
+test.each<[string, ObservedNode, object]>([
   // What is kept
   ['nothing is different', node(), { do: 'wait' }],
   ['the hold file is there', upgrade('None', { holdFile: true, units: new Map() }), { do: 'wait', why: 'held by /etc/kubenode/hold' }],
@@ -580,7 +583,7 @@ test.each<[string, Observed, object]>([
 });
 
 /** A second component, which app requires. */
-function withBase(): Pick<Observed, 'installed' | 'units' | 'health' | 'drift' | 'wanted'> {
+function withBase(): Pick<ObservedNode, 'installed' | 'units' | 'health' | 'drift' | 'wanted'> {
   const base = installed('1.0.0', 1, { name: 'base', digest: 'dbase', units: [] });
   return {
     installed: new Map([
@@ -604,11 +607,11 @@ function both(rest: Partial<JournalState>, app: Partial<ComponentState> = {}): J
   return { ...empty, components: { app: accepted('1.0.0', 1, app), base: { ...accepted('1.0.0', 1), name: 'base' } }, ...rest };
 }
 
-function drifted(repair: boolean): Observed['drift'] {
+function drifted(repair: boolean): ObservedNode['drift'] {
   return new Map([['app', { ...looked, findings: [{ kind: 'file', path: '/x', what: 'is missing', repair }] }]]);
 }
 
-function requiring(componentName: string): Observed['prepared'] {
+function requiring(componentName: string): ObservedNode['prepared'] {
   return new Map([
     [
       'app',
@@ -617,7 +620,7 @@ function requiring(componentName: string): Observed['prepared'] {
   ]);
 }
 
-function newer(minor: Disruption, transaction: Partial<Transaction> = {}): Observed {
+function newer(minor: Disruption, transaction: Partial<Transaction> = {}): ObservedNode {
   return switching(transaction, {
     state: state(accepted('1.2.0', 3), { transaction: tx(transaction) }),
     wanted: undefined,

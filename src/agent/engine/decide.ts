@@ -3,21 +3,21 @@ import { immediateStep, orderStep, runningStep } from '../operation/decide.ts';
 import { repairStep } from '../repair/decide.ts';
 import { transactionStep } from '../transaction/decide.ts';
 import { upkeepStep } from '../upkeep/decide.ts';
-import type { Observed } from './observed.ts';
+import type { ObservedNode } from './observed.ts';
 import { pendingOf } from '../transaction/pending.ts';
 import { isControllers } from '../repair/task.ts';
 import { componentOf, runningOperation } from '../records/state.ts';
 import type { AcceptedEntry } from '../records/state.ts';
-import type { Due, AgentStep } from './steps.ts';
+import type { AgainAt, AgentStep } from './steps.ts';
 import type { WantedState } from '../cell/wanted.ts';
 
 /** When nothing is due: only so that a clock that jumped is noticed. */
 const LONGEST_WAIT_MS = 600_000;
 
 /** What to do next. Pure: the same observation leads to the same step. */
-export function decide(o: Observed): AgentStep {
+export function decide(o: ObservedNode): AgentStep {
   let untilMs = o.nowMs + LONGEST_WAIT_MS;
-  const due: Due = (ms) => {
+  const due: AgainAt = (ms) => {
     if (Number.isFinite(ms)) untilMs = Math.min(untilMs, Math.max(ms, o.nowMs + 1));
   };
   if (o.holdFile) return { do: 'wait', untilMs, why: 'held by /etc/kubenode/hold' };
@@ -34,7 +34,7 @@ export function decide(o: Observed): AgentStep {
 }
 
 /** What of the Machine must outlive this process, besides its entries. */
-function noteStep({ wanted, state }: Observed): AgentStep | undefined {
+function noteStep({ wanted, state }: ObservedNode): AgentStep | undefined {
   if (wanted === undefined) return undefined;
   const note = { held: wanted.held || wanted.deleting, verified: wanted.verified };
   const { operation } = wanted;
@@ -44,7 +44,7 @@ function noteStep({ wanted, state }: Observed): AgentStep | undefined {
   return same && !raised ? undefined : { do: 'note', ...note, ...(raised ? { epoch: operation.epoch } : {}) };
 }
 
-function acceptStep({ wanted, state, installed }: Observed): AgentStep | undefined {
+function acceptStep({ wanted, state, installed }: ObservedNode): AgentStep | undefined {
   // The journal was lost, what it was about was not.
   for (const { receipt } of installed.values()) {
     if (componentOf(state, receipt.name) !== undefined) continue;
@@ -69,7 +69,11 @@ function acceptStep({ wanted, state, installed }: Observed): AgentStep | undefin
 }
 
 /** An entry that is not accepted (docs/protocols.md#a3), and why. */
-export function refusalOf(wanted: WantedState, state: Observed['state'], name: string): { revision: number; reason: string } | undefined {
+export function refusalOf(
+  wanted: WantedState,
+  state: ObservedNode['state'],
+  name: string,
+): { revision: number; reason: string } | undefined {
   const entry = wanted.components.find((each) => each.name === name);
   const known = componentOf(state, name);
   if (entry === undefined || known === undefined) return undefined;
@@ -79,7 +83,7 @@ export function refusalOf(wanted: WantedState, state: Observed['state'], name: s
   return undefined;
 }
 
-function openStep(o: Observed, due: Due): AgentStep | undefined {
+function openStep(o: ObservedNode, due: AgainAt): AgentStep | undefined {
   const tx = o.state.transaction;
   if (tx !== undefined) return transactionStep(o, tx, due);
   const operation = runningOperation(o.state);
@@ -90,12 +94,12 @@ function openStep(o: Observed, due: Due): AgentStep | undefined {
 }
 
 /** Of a Repair that takes its time: units are started and drift is repaired meanwhile. */
-function openRepairStep(o: Observed, due: Due): AgentStep | undefined {
+function openRepairStep(o: ObservedNode, due: AgainAt): AgentStep | undefined {
   const operation = o.state.transaction === undefined ? runningOperation(o.state) : undefined;
   return operation?.task === undefined ? undefined : repairStep(o, operation, operation.task, due);
 }
 
-function prepareStep(o: Observed, due: Due): AgentStep | undefined {
+function prepareStep(o: ObservedNode, due: AgainAt): AgentStep | undefined {
   for (const component of Object.values(o.state.components)) {
     const { name, revision } = component;
     const pending = pendingOf(o, name);
@@ -111,7 +115,7 @@ function prepareStep(o: Observed, due: Due): AgentStep | undefined {
 }
 
 /** What begins something new. While a transaction is open nothing does. */
-function nextStep(o: Observed, due: Due): AgentStep | undefined {
+function nextStep(o: ObservedNode, due: AgainAt): AgentStep | undefined {
   if (o.state.transaction !== undefined) return undefined;
   for (const { name, revision } of Object.values(o.state.components)) {
     const pending = pendingOf(o, name);

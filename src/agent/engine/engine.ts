@@ -16,7 +16,7 @@ import { stopUpkeep, suspend, syncUpkeep } from '../upkeep/upkeep.ts';
 import { act } from './act.ts';
 import { decide } from './decide.ts';
 import { observe } from './observe.ts';
-import type { Observed } from './observed.ts';
+import type { ObservedNode } from './observed.ts';
 import type { AgentStep } from './steps.ts';
 
 export interface EngineOptions {
@@ -33,7 +33,9 @@ export interface EngineOptions {
 }
 
 /** Where a status comes from: what was observed, or why nothing could be. */
-export type EngineView = { observed: Observed; trouble: undefined } | { observed: undefined; trouble: { reason: string; message: string } };
+export type EngineView =
+  | { observed: ObservedNode; trouble: undefined }
+  | { observed: undefined; trouble: { reason: string; message: string } };
 
 interface Stepped {
   step: AgentStep['do'] | 'trouble';

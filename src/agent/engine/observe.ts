@@ -4,12 +4,12 @@ import { journalOf } from '../records/memory.ts';
 import { isCrashLooping } from '../upkeep/memory.ts';
 import type { ComponentHealth } from '../upkeep/memory.ts';
 import { repairingOf } from '../repair/memory.ts';
-import type { Observed } from './observed.ts';
+import type { ObservedNode } from './observed.ts';
 
 const UNKNOWN: ComponentHealth = { state: 'Unknown', bootID: undefined, since: undefined, message: undefined };
 
 /** Gathers everything that the next decision needs. */
-export async function observe(ctx: AgentContext): Promise<Observed> {
+export async function observe(ctx: AgentContext): Promise<ObservedNode> {
   const { memory, ports, layout } = ctx;
   const nowMs = ports.clock.monotonic();
   const { records, cell, generation, transaction, repair, upkeep } = memory;

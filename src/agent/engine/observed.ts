@@ -1,7 +1,7 @@
 import type { WantedState } from '../cell/wanted.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import type { Preparation } from '../generation/memory.ts';
-import type { UnitStatus } from '../ports/units.ts';
+import type { ServiceStatus } from '../ports/units.ts';
 import type { Installed } from '../records/memory.ts';
 import type { JournalState } from '../records/state.ts';
 import type { Repairing } from '../repair/memory.ts';
@@ -9,7 +9,7 @@ import type { TransactionProgress } from '../transaction/memory.ts';
 import type { Drift, ComponentHealth, UnitStarts } from '../upkeep/memory.ts';
 
 /** Everything that a decision needs, as one value. Times are monotonic ms unless they are called wall. */
-export interface Observed {
+export interface ObservedNode {
   nowMs: number;
   wallMs: number;
   /** The API server's clock, as far as it is known from its Date headers; wall ms. */
@@ -28,7 +28,7 @@ export interface Observed {
   prepared: ReadonlyMap<string, Preparation>;
   /** Generations that run and are damaged. */
   rebuilt: ReadonlyMap<string, Preparation>;
-  units: ReadonlyMap<string, UnitStatus>;
+  units: ReadonlyMap<string, ServiceStatus>;
   starts: ReadonlyMap<string, UnitStarts>;
   health: ReadonlyMap<string, ComponentHealth>;
   drift: ReadonlyMap<string, Drift>;

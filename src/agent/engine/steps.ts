@@ -2,7 +2,7 @@ import type { Outcome } from '../../api/machine.ts';
 import type { AcceptedEntry, ComponentFailure, OperationRecord, Transaction } from '../records/state.ts';
 
 /** The stages of a transaction, in the words of what they do. */
-export type Stage =
+export type TransactionStage =
   | 'preInstall'
   | 'placeFiles'
   | 'switchLink'
@@ -44,7 +44,7 @@ export type AgentStep =
   | { do: 'reboot'; operation: OperationRecord }
   /** A reboot that was asked for shall not come any more. */
   | { do: 'withdraw'; operation: OperationRecord; finish: Finish }
-  | { do: 'stage'; stage: Stage }
+  | { do: 'stage'; stage: TransactionStage }
   | { do: 'turnBack'; reason: string; message: string }
   | { do: 'commit' }
   | { do: 'fail'; failed: ComponentFailure }
@@ -62,4 +62,4 @@ export interface Finish {
 }
 
 /** Collects the times at which to decide again. */
-export type Due = (ms: number) => void;
+export type AgainAt = (ms: number) => void;

@@ -7,7 +7,7 @@ import { checkUrl } from '../ports/network.ts';
 import type { Files } from '../ports/files.ts';
 import type { Network } from '../ports/network.ts';
 import { limitedTransfer } from './transfer.ts';
-import type { Transfer } from './transfer.ts';
+import type { ArtifactTransfer } from './transfer.ts';
 
 /**
  * Artifacts by their sha256. Their bytes are checked when they arrive and again whenever they are read, so that none needs to survive a
@@ -26,7 +26,7 @@ export interface ArtifactStore {
   keep(digests: ReadonlySet<string>): Promise<{ files: number; bytes: number }>;
 }
 
-export interface StoreOptions {
+export interface GenerationStoreOptions {
   files: Files;
   folder: string;
   network: Network;
@@ -45,13 +45,13 @@ interface Named {
 }
 
 /** The store's folder, and how artifacts get there. */
-interface StoreFolder extends StoreOptions {
+interface StoreFolder extends GenerationStoreOptions {
   maxBytes: number;
   /** By sha256: two components may name one artifact, and it is fetched once. */
   underWay: Map<string, Promise<void>>;
 }
 
-export function createStore(options: StoreOptions): ArtifactStore {
+export function createStore(options: GenerationStoreOptions): ArtifactStore {
   const store: StoreFolder = { ...options, maxBytes: options.maxBytes ?? MAX_ARTIFACT_BYTES, underWay: new Map() };
   return {
     has: (sha256) => has(store, sha256),
@@ -140,7 +140,7 @@ async function fetchArtifact(store: StoreFolder, artifact: Named, caller: AbortS
 }
 
 /** What came of an earlier transfer is continued. */
-async function fetchWithin(store: StoreFolder, artifact: Named, transfer: Transfer): Promise<void> {
+async function fetchWithin(store: StoreFolder, artifact: Named, transfer: ArtifactTransfer): Promise<void> {
   const { files, folder, network } = store;
   const url = resolveUrl(artifact.url, store.mirror);
   if ((await files.stat(folder)) === undefined) await files.mkdir(folder);
@@ -178,7 +178,7 @@ interface Incoming {
 async function writePart(
   { files, maxBytes }: StoreFolder,
   { url, part, there, body, resumed }: Incoming,
-  transfer: Transfer,
+  transfer: ArtifactTransfer,
 ): Promise<{ digest: string; size: number }> {
   const hash = createHash('sha256');
   let size = there;

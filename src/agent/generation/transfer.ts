@@ -6,7 +6,7 @@ const RATE = { bytes: 64 * 1024, everyMs: 60_000 };
 const LONGEST_MS = 3_600_000;
 
 /** One transfer, with an end of its own: by its caller, by its rate or by its length. */
-export interface Transfer {
+export interface ArtifactTransfer {
   signal: AbortSignal;
   /** So many bytes more came. */
   count(bytes: number): void;
@@ -16,7 +16,7 @@ export interface Transfer {
 }
 
 /** A server that sends a byte now and then would hold up a change for ever. */
-export function limitedTransfer(clock: Clock, caller: AbortSignal): Transfer {
+export function limitedTransfer(clock: Clock, caller: AbortSignal): ArtifactTransfer {
   const controller = new AbortController();
   const end = (why: Error): void => controller.abort(why);
   const onAbort = (): void => controller.abort(caller.reason);

@@ -5,15 +5,15 @@ import { OUTCOMES } from '../../api/machine/values.ts';
 import { finish, repairTodo } from '../repair/decide.ts';
 import type { Todo } from '../repair/decide.ts';
 import { REMOVE_FAILED } from '../transaction/decide.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import { pendingOf } from '../transaction/pending.ts';
 import { isControllers } from '../repair/task.ts';
 import { componentOf } from '../records/state.ts';
 import type { OperationRecord, Transaction } from '../records/state.ts';
-import type { Due, AgentStep } from '../engine/steps.ts';
+import type { AgainAt, AgentStep } from '../engine/steps.ts';
 
 /** The next step of an operation that was begun; there is no open transaction. It always ends: only the agent can end it. */
-export function runningStep(o: Observed, operation: OperationRecord): AgentStep {
+export function runningStep(o: ObservedNode, operation: OperationRecord): AgentStep {
   if (operation.kind === 'Delete') return deletionStep(o, operation);
   for (const name of inOrder(
     o,
@@ -39,7 +39,7 @@ export function runningStep(o: Observed, operation: OperationRecord): AgentStep 
   return finish(operation, 'Succeeded', '');
 }
 
-function changeStep(o: Observed, operation: OperationRecord, name: string): AgentStep | undefined {
+function changeStep(o: ObservedNode, operation: OperationRecord, name: string): AgentStep | undefined {
   const named = operation.components.find((each) => each.name === name);
   const component = componentOf(o.state, name);
   const pending = pendingOf(o, name);
@@ -50,7 +50,7 @@ function changeStep(o: Observed, operation: OperationRecord, name: string): Agen
 }
 
 /** The order in the Machine, if it is not one that the journal knows. */
-export function orderStep(o: Observed, due: Due): AgentStep | undefined {
+export function orderStep(o: ObservedNode, due: AgainAt): AgentStep | undefined {
   const order = o.wanted?.operation;
   if (o.wanted === undefined || order === undefined || o.state.operations.some((each) => each.id === order.id)) return undefined;
   if (isControllers(order)) return undefined;
@@ -86,7 +86,7 @@ export function orderStep(o: Observed, due: Due): AgentStep | undefined {
   return undefined;
 }
 
-function todoOf(o: Observed, order: Operation): Todo {
+function todoOf(o: ObservedNode, order: Operation): Todo {
   if (order.kind === 'Delete') {
     const record = recordOf(o, order, [], 'Drain');
     return { kind: 'ready', step: deletionStep(o, record) };
@@ -121,7 +121,7 @@ function todoOf(o: Observed, order: Operation): Todo {
 }
 
 /** The next component to be taken away, those first that others require last; then the end. */
-function deletionStep(o: Observed, operation: OperationRecord): AgentStep {
+function deletionStep(o: ObservedNode, operation: OperationRecord): AgentStep {
   const left = inOrder(o, [...o.installed.keys()])
     .toReversed()
     .flatMap((each) => o.installed.get(each)?.receipt ?? []);
@@ -148,14 +148,14 @@ function deletionStep(o: Observed, operation: OperationRecord): AgentStep {
   return { do: 'begin', transaction, operation };
 }
 
-function begin(o: Observed, name: string, operation: OperationRecord): AgentStep {
+function begin(o: ObservedNode, name: string, operation: OperationRecord): AgentStep {
   const transaction = transactionOf(o, name);
   if (transaction === undefined) throw new Error(`component ${name} has nothing to begin`);
   return { do: 'begin', transaction: { ...transaction, operation: operation.id }, operation };
 }
 
 /** What is ready of a component, as a transaction. */
-export function transactionOf(o: Observed, name: string): Transaction | undefined {
+export function transactionOf(o: ObservedNode, name: string): Transaction | undefined {
   const pending = pendingOf(o, name);
   const component = componentOf(o.state, name);
   if (pending.kind !== 'ready' || component === undefined) return undefined;
@@ -172,7 +172,7 @@ export function transactionOf(o: Observed, name: string): Transaction | undefine
 }
 
 /** The next component whose change disrupts too little to need an order. */
-export function immediateStep(o: Observed): AgentStep | undefined {
+export function immediateStep(o: ObservedNode): AgentStep | undefined {
   if (o.state.held) return undefined;
   const names = Object.keys(o.state.components).filter((name) => {
     const pending = pendingOf(o, name);
@@ -183,18 +183,18 @@ export function immediateStep(o: Observed): AgentStep | undefined {
   return transaction === undefined ? undefined : { do: 'begin', transaction, operation: undefined };
 }
 
-function recordOf(o: Observed, order: Operation, components: OperationRecord['components'], strongest: Disruption): OperationRecord {
+function recordOf(o: ObservedNode, order: Operation, components: OperationRecord['components'], strongest: Disruption): OperationRecord {
   return { id: order.id, epoch: order.epoch, kind: order.kind, startedAt: o.serverMs ?? o.wallMs, components, class: strongest };
 }
 
-function runningRevision(o: Observed, name: string): number | undefined {
+function runningRevision(o: ObservedNode, name: string): number | undefined {
   const component = componentOf(o.state, name);
   if (component?.action === 'Remove' && component.removed) return component.revision;
   return o.installed.get(name)?.receipt.revision;
 }
 
 /** Those that others require first. A circle is left in the order of names. */
-export function inOrder(o: Pick<Observed, 'installed' | 'prepared'>, names: string[]): string[] {
+export function inOrder(o: Pick<ObservedNode, 'installed' | 'prepared'>, names: string[]): string[] {
   const requires = (name: string): string[] => {
     const prepared = o.prepared.get(name);
     const manifest = prepared?.status === 'ready' ? prepared.manifest : o.installed.get(name)?.manifest;

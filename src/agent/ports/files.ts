@@ -33,7 +33,7 @@ export interface FileStat {
   inode: number;
 }
 
-export interface WriteOptions {
+export interface FileWriteOptions {
   mode: number;
   /** At the end of what is there, instead of in its place. */
   append?: boolean;
@@ -61,7 +61,7 @@ export interface Files {
   /** Follows no link. Errors: ENOTDIR, ELOOP when no folder is there. */
   chmodFolder(path: string, mode: number): Promise<void>;
   /** Follows no link at the end: what is there must be a file or nothing. */
-  write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void>;
+  write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options: FileWriteOptions): Promise<void>;
   sync(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   symlink(target: string, path: string): Promise<void>;

@@ -14,7 +14,7 @@ import { nodeFiles } from './files.ts';
 import { openLog, rotateLog } from './logs.ts';
 import { close } from './node-fs.ts';
 import { orphansOf, send, startOf } from './processes.ts';
-import type { LastingUnits, UnitDefinition, UnitStatus } from './units.ts';
+import type { LastingUnits, UnitDefinition, ServiceStatus } from './units.ts';
 
 /** `<root>/var/lib/kubenode/units/<name>.json`: who runs a unit. ID and start together name a process; an ID alone may be anybody's. */
 export interface UnitRecord {
@@ -121,7 +121,7 @@ function ended({ log, listeners }: Supervised, unit: Running, exit?: string): vo
   for (const listener of listeners) listener();
 }
 
-async function start(supervised: Supervised, definition: UnitDefinition): Promise<UnitStatus> {
+async function start(supervised: Supervised, definition: UnitDefinition): Promise<ServiceStatus> {
   const { root, log, durable, folder, units } = supervised;
   await stop(supervised, definition.name);
   const child = await launch(root, definition);
@@ -232,7 +232,7 @@ async function launch(root: string, unit: UnitDefinition): Promise<ChildProcess>
   }
 }
 
-function statusOf({ record, running, exit }: Running): UnitStatus {
+function statusOf({ record, running, exit }: Running): ServiceStatus {
   const { name, invocation, hash, generation } = record;
   return { name, running, invocation, hash, generation, ...(exit === undefined ? {} : { exit }) };
 }

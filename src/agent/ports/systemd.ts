@@ -12,7 +12,7 @@ import { showUnits } from './systemctl.ts';
 import type { Shown, Systemctl } from './systemctl.ts';
 import { markOf, unitFileText } from './unit-file.ts';
 import type { UnitMark } from './unit-file.ts';
-import type { LastingUnits, UnitDefinition, UnitStatus } from './units.ts';
+import type { LastingUnits, UnitDefinition, ServiceStatus } from './units.ts';
 
 export interface SystemdOptions {
   files: Files;
@@ -38,7 +38,7 @@ interface Seen {
   pid: number;
   start: string;
   text: string;
-  status: UnitStatus;
+  status: ServiceStatus;
 }
 
 /** The unit files, and how systemd is asked. */
@@ -92,14 +92,14 @@ async function read(units: SystemdFolder, name: string): Promise<{ text: string;
   return mark === undefined ? undefined : { text, mark };
 }
 
-async function list(units: SystemdFolder): Promise<UnitStatus[]> {
+async function list(units: SystemdFolder): Promise<ServiceStatus[]> {
   const ours = new Map<string, { text: string; mark: UnitMark }>();
   for (const file of await units.files.list(units.folder)) {
     const name = NAME.exec(file)?.[1];
     const found = name === undefined ? undefined : await read(units, name);
     if (name !== undefined && found !== undefined) ours.set(name, found);
   }
-  const statuses = new Map<string, UnitStatus>();
+  const statuses = new Map<string, ServiceStatus>();
   for (const [name, { text }] of ours) {
     const before = units.seen.get(name);
     // As long as its main process is that one, nothing of it has changed, and systemd need not be asked.
@@ -119,7 +119,7 @@ async function list(units: SystemdFolder): Promise<UnitStatus[]> {
   return [...ours.keys()].flatMap((name) => statuses.get(name) ?? []);
 }
 
-async function note(units: SystemdFolder, name: string, text: string, mark: UnitMark, unit: Shown): Promise<UnitStatus> {
+async function note(units: SystemdFolder, name: string, text: string, mark: UnitMark, unit: Shown): Promise<ServiceStatus> {
   const status = statusOf(name, mark, unit, pathOf(units, name));
   const start = status.running ? await startOf(unit.mainPid) : undefined;
   // What was edited is checked each time: it may be put back, or loaded, without another process.
@@ -162,7 +162,7 @@ async function halt(units: SystemdFolder, name: string, stopTimeoutSeconds: numb
   }
 }
 
-async function start(units: SystemdFolder, definition: UnitDefinition): Promise<UnitStatus> {
+async function start(units: SystemdFolder, definition: UnitDefinition): Promise<ServiceStatus> {
   const { name } = definition;
   const unit = `${name}.service`;
   const text = unitFileText(definition, environmentOf('', definition.environment));
@@ -230,7 +230,7 @@ async function reload(units: SystemdFolder, name: string): Promise<void> {
     await order(units, ['kill', '--kill-who=main', '--signal=SIGHUP', '--', `${name}.service`]);
 }
 
-function statusOf(name: string, mark: UnitMark, unit: Shown, path: string): UnitStatus {
+function statusOf(name: string, mark: UnitMark, unit: Shown, path: string): ServiceStatus {
   const running = unit.mainPid !== 0 && RUNNING.includes(unit.activeState);
   // What systemd has loaded is another text than the file, or the file another than the agent's: then it is not known what runs.
   const known = mark.whole && !unit.needsReload && unit.fragment === path;

@@ -14,7 +14,7 @@ export interface UnitDefinition {
   generation: string;
 }
 
-export interface UnitStatus {
+export interface ServiceStatus {
   name: string;
   running: boolean;
   /** Another one for each start: what has the same was not restarted in between. */
@@ -31,9 +31,9 @@ export interface UnitStatus {
  */
 export interface Units {
   /** Every unit that was started and not stopped, running or not. */
-  list(): Promise<UnitStatus[]>;
+  list(): Promise<ServiceStatus[]>;
   /** Starts it, or starts it again: what ran of it is stopped first. Errors: `UnitFailed`, `UnitConflict` where it is somebody else's. */
-  start(unit: UnitDefinition): Promise<UnitStatus>;
+  start(unit: UnitDefinition): Promise<ServiceStatus>;
   /** Resolves when nothing of it runs; then it is no longer listed. Not there: no error. */
   stop(name: string): Promise<void>;
   /** SIGHUP to its main process. Not running: no error. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Operation } from '../../api/machine.ts';
 import { repairStep, repairTodo } from './decide.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import type { OperationRecord, Task } from '../records/state.ts';
 import { LATER, NOW, WALL, installed, machine, node, order } from '../testing/observed.ts';
 import type { WantedState } from '../cell/wanted.ts';
@@ -31,14 +31,14 @@ const reported = (id: string, is: string): Pick<WantedState, 'reported'> => ({
 const announced = reported('op', 'Running');
 
 /** The step, and the times at which it wants to be asked again. */
-function next(observed: Observed, operation: OperationRecord): { step: ReturnType<typeof repairStep>; due: number[] } {
+function next(observed: ObservedNode, operation: OperationRecord): { step: ReturnType<typeof repairStep>; due: number[] } {
   const due: number[] = [];
   if (operation.task === undefined) throw new Error('a Repair has a task');
   return { step: repairStep(observed, operation, operation.task, (ms) => void due.push(ms)), due };
 }
 
 describe('a Repair of which nothing was done', () => {
-  test.each<[string, Partial<Observed>, object | undefined, number[]]>([
+  test.each<[string, Partial<ObservedNode>, object | undefined, number[]]>([
     ['the Machine was not read', { wanted: undefined }, undefined, []],
     ['the Machine orders nothing any more', { wanted: machine() }, undefined, []],
     ['the cell does not know that it is under way', { wanted: machine({ operation: ordered() }) }, undefined, [NOW + 60_000]],
@@ -144,10 +144,10 @@ describe('a Repair of which nothing was done', () => {
 
 const acting = { acting: { at: WALL } };
 const view = { held: false, broken: false, hopeless: false, message: 'probe x: no answer' };
-const repairing = (rest: Partial<Observed['repairing']>): Observed['repairing'] => ({ ...node().repairing, ...rest });
+const repairing = (rest: Partial<ObservedNode['repairing']>): ObservedNode['repairing'] => ({ ...node().repairing, ...rest });
 
 describe('a restart that was begun', () => {
-  test.each<[string, Partial<Observed>, object | undefined, number[]]>([
+  test.each<[string, Partial<ObservedNode>, object | undefined, number[]]>([
     ['its units were not restarted yet', {}, { do: 'restartUnits', component: 'app' }, []],
     ['one did not start a moment ago', { repairing: repairing({ notBeforeMs: NOW + 5, deadlineMs: NOW + 9 }) }, undefined, [NOW + 5]],
     [
@@ -209,7 +209,7 @@ describe('a restart that was begun', () => {
 
 describe('a cleaning that was begun', () => {
   const freed = { acting: { at: WALL, freed: { files: 2, bytes: 300 } } };
-  test.each<[string, Partial<Observed>, Partial<OperationRecord>, object]>([
+  test.each<[string, Partial<ObservedNode>, Partial<OperationRecord>, object]>([
     ['nothing was looked at yet', {}, acting, { do: 'clean', belowPercent: 80 }],
     ['it is under way', { repairing: repairing({ cleaning: { end: undefined, notes: '' }, deadlineMs: NOW + 1 }) }, freed, { do: 'clean' }],
     [
@@ -248,7 +248,7 @@ describe('a cleaning that was begun', () => {
 });
 
 describe('a reboot that was begun', () => {
-  test.each<[string, Partial<Observed>, object | undefined, number[]]>([
+  test.each<[string, Partial<ObservedNode>, object | undefined, number[]]>([
     ['by a process before this one', {}, { do: 'reboot' }, []],
     ['it was asked for', { repairing: repairing({ deadlineMs: NOW + 90, notBeforeMs: NOW + 60 }) }, undefined, [NOW + 60]],
     [

@@ -1,9 +1,9 @@
 import type { Operation, Outcome } from '../../api/machine.ts';
 import { ACTION_TRAITS } from '../../api/node-remedier/values.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import { taskOf } from './task.ts';
 import type { OperationRecord, Task } from '../records/state.ts';
-import type { Due, Finish, AgentStep } from '../engine/steps.ts';
+import type { AgainAt, Finish, AgentStep } from '../engine/steps.ts';
 
 /** From the first time it was asked for. */
 export const REBOOT_WITHIN_MS = 300_000;
@@ -13,7 +13,7 @@ export const CLEAN_WITHIN_MS = 600_000;
 export type Todo = { kind: 'ready' | 'finish'; step: AgentStep } | { kind: 'waiting' };
 
 /** What an order of kind Repair leads to, that is not known yet. */
-export function repairTodo(o: Observed, order: Operation): Todo {
+export function repairTodo(o: ObservedNode, order: Operation): Todo {
   const task = taskOf(order, o.bootID);
   if ('wrong' in task) return { kind: 'finish', step: finish(order, 'PermanentFailure', task.wrong) };
   if (task.action === 'RestartComponent') {
@@ -35,7 +35,7 @@ export function repairTodo(o: Observed, order: Operation): Todo {
   return { kind: 'ready', step: { do: 'operate', operation } };
 }
 
-function whyNotRestarted(o: Observed, name: string): string | undefined {
+function whyNotRestarted(o: ObservedNode, name: string): string | undefined {
   const installed = o.installed.get(name);
   if (installed === undefined) return `component ${name} is not installed on this node`;
   if (installed.manifest?.units.length === 0) return `component ${name} has no units to restart`;
@@ -43,7 +43,7 @@ function whyNotRestarted(o: Observed, name: string): string | undefined {
 }
 
 /** The next step of a Repair that was begun; undefined: it waits, until a time given to `due`. It always ends. */
-export function repairStep(o: Observed, operation: OperationRecord, task: Task, due: Due): AgentStep | undefined {
+export function repairStep(o: ObservedNode, operation: OperationRecord, task: Task, due: AgainAt): AgentStep | undefined {
   // Whatever made it boot: a second boot for one order is one too many.
   if (task.action === 'Reboot' && task.fromBootID !== o.bootID) {
     return finish(operation, 'Succeeded', `this node is in boot ${o.bootID}, it was in ${task.fromBootID}`);
@@ -65,7 +65,7 @@ export function repairStep(o: Observed, operation: OperationRecord, task: Task, 
  * Nothing was done yet. It is done when the cell knows that it is under way (so that it is not done again should this disk be lost or put
  * back), and when the Machine, read live by the step before this one, still has the order.
  */
-function setOutStep(o: Observed, operation: OperationRecord, task: Task, due: Due): AgentStep | undefined {
+function setOutStep(o: ObservedNode, operation: OperationRecord, task: Task, due: AgainAt): AgentStep | undefined {
   const order = o.wanted?.operation;
   if (o.wanted === undefined || order === undefined) return undefined;
   const replaced = replacedBy(o, operation);
@@ -101,14 +101,14 @@ function actStep(operation: OperationRecord, task: Task): AgentStep {
 }
 
 /** Why the Machine does not order this any more, as far as is known. */
-function replacedBy(o: Observed, operation: OperationRecord): string | undefined {
+function replacedBy(o: ObservedNode, operation: OperationRecord): string | undefined {
   const order = o.wanted?.operation;
   if (order === undefined || (order.id === operation.id && order.kind === operation.kind)) return undefined;
   if (order.id === operation.id) return order.reason ?? `the order became one of kind ${order.kind}`;
   return `another order took its place: ${order.id}`;
 }
 
-function restartStep(o: Observed, operation: OperationRecord, component: string, due: Due): AgentStep | undefined {
+function restartStep(o: ObservedNode, operation: OperationRecord, component: string, due: AgainAt): AgentStep | undefined {
   const { probing, deadlineMs, error, notBeforeMs } = o.repairing;
   const why = whyNotRestarted(o, component);
   if (why !== undefined) return finish(operation, 'PermanentFailure', why);
@@ -130,7 +130,7 @@ function restartStep(o: Observed, operation: OperationRecord, component: string,
   return finish(operation, 'PermanentFailure', `restarted ${units}: ${probing.message ?? 'the probes did not hold in time'}`);
 }
 
-function cleanStep(o: Observed, operation: OperationRecord, belowPercent: number): AgentStep {
+function cleanStep(o: ObservedNode, operation: OperationRecord, belowPercent: number): AgentStep {
   const { cleaning, deadlineMs, percent } = o.repairing;
   const { files, bytes } = operation.acting?.freed ?? { files: 0, bytes: 0 };
   const freed = `freed ${bytes} bytes in ${files} files`;
@@ -147,7 +147,7 @@ function cleanStep(o: Observed, operation: OperationRecord, belowPercent: number
 }
 
 /** Asked for, once or several times, which is the same within one boot. */
-function rebootStep(o: Observed, operation: OperationRecord, due: Due): AgentStep | undefined {
+function rebootStep(o: ObservedNode, operation: OperationRecord, due: AgainAt): AgentStep | undefined {
   const { deadlineMs, notBeforeMs, error } = o.repairing;
   const withdraw = (outcome: Outcome, message: string): AgentStep => ({
     do: 'withdraw',

@@ -3,7 +3,7 @@ import type { Clock, Log, Random } from '../../api/ports.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
 import { sleep } from '../../kube/clock.ts';
 
-export interface LeaseOptions {
+export interface AgentLeaseOptions {
   renew: (signal: AbortSignal) => Promise<void>;
   clock: Clock;
   random: Random;
@@ -15,7 +15,7 @@ const EVERY_MS = 60_000;
 const AGAIN = { baseMs: 10_000, maxMs: 60_000 };
 
 /** Renews the agent's Lease every 60 s ± 20 %, so that agents do not fall into step; after a failure sooner. Resolves when the signal ends it. */
-export async function keepLease({ renew, clock, random, log, signal }: LeaseOptions): Promise<void> {
+export async function keepLease({ renew, clock, random, log, signal }: AgentLeaseOptions): Promise<void> {
   let failures = 0;
   while (!signal.aborted) {
     try {

@@ -9,7 +9,7 @@ import { stagesOf } from '../transaction/decide.ts';
 import { describe } from '../upkeep/drift.ts';
 import type { EngineView } from '../engine/engine.ts';
 import { short } from '../errors.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import { pendingOf } from '../transaction/pending.ts';
 import { restartingOf } from '../repair/task.ts';
 import type { ComponentState, OperationRecord, JournalState } from '../records/state.ts';
@@ -87,7 +87,7 @@ function operationStatus({ id, outcome, message, bootID, startedAt, finishedAt }
   };
 }
 
-function componentStatus(o: Observed, wanted: WantedState, name: string): ComponentStatus {
+function componentStatus(o: ObservedNode, wanted: WantedState, name: string): ComponentStatus {
   // The caller takes the name from these keys.
   const component = o.state.components[name] as ComponentState;
   const receipt = o.installed.get(name)?.receipt;
@@ -120,7 +120,7 @@ function carriedBootID(wanted: WantedState, name: string, content: string): stri
 
 type StatePart = Pick<ComponentStatus, 'state' | 'needs' | 'needsFor' | 'message'>;
 
-function stateOf(o: Observed, component: ComponentState): StatePart {
+function stateOf(o: ObservedNode, component: ComponentState): StatePart {
   const { name } = component;
   const tx = o.state.transaction;
   if (tx?.name === name) {
@@ -158,14 +158,14 @@ function stateOf(o: Observed, component: ComponentState): StatePart {
   return withMessage(health?.state === 'Healthy' ? 'Healthy' : 'Probing', driftMessage(o, name) ?? rebuildMessage(o, name));
 }
 
-function driftMessage(o: Observed, name: string): string | undefined {
+function driftMessage(o: ObservedNode, name: string): string | undefined {
   const findings = o.drift.get(name)?.findings ?? [];
   if (findings.length === 0) return undefined;
   const spent = findings.some((each) => each.repair) && repairBudgetMs(o, name) > 0;
   return `drift${spent ? ' (repaired too often within the hour)' : ''}: ${findings.map(describe).join('; ')}`;
 }
 
-function rebuildMessage(o: Observed, name: string): string | undefined {
+function rebuildMessage(o: ObservedNode, name: string): string | undefined {
   const rebuilt = o.rebuilt.get(name);
   if (rebuilt === undefined || rebuilt.status === 'ready') return undefined;
   return `its generation is damaged and is built again${rebuilt.message === undefined ? '' : `: ${rebuilt.message}`}`;

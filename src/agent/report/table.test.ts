@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { EngineView } from '../engine/engine.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import { report } from './status.ts';
 import {
   NOW,
@@ -23,25 +23,25 @@ import type { WantedState } from '../cell/wanted.ts';
 /* What is said of what is seen, as tables: the cell decides by it whom it drains, and people read it. */
 
 const identity = { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' };
-const said = (observed: Observed, wanted: WantedState = observed.wanted ?? machine()) =>
+const said = (observed: ObservedNode, wanted: WantedState = observed.wanted ?? machine()) =>
   report({ observed, trouble: undefined }, identity, wanted, WALL);
-const app = (observed: Observed, wanted?: WantedState) => said(observed, wanted).components?.[0];
+const app = (observed: ObservedNode, wanted?: WantedState) => said(observed, wanted).components?.[0];
 
 const view = { held: false, broken: false, hopeless: false, message: 'probe x: no answer' };
-const switching = (rest: Partial<Observed>, transaction: Parameters<typeof tx>[0] = {}): Observed =>
+const switching = (rest: Partial<ObservedNode>, transaction: Parameters<typeof tx>[0] = {}): ObservedNode =>
   node({ state: state(accepted('1.1.0', 2), { transaction: tx(transaction) }), ...rest });
 const none = { installed: new Map(), units: new Map(), health: new Map(), drift: new Map() };
 const failed = { revision: 2, reason: 'ProbesFailed', message: 'm', restored: false };
 const finding = { kind: 'file' as const, path: '/x', what: 'is missing', repair: true };
-const drifted = (repairs = 0): Partial<Observed> => ({
+const drifted = (repairs = 0): Partial<ObservedNode> => ({
   drift: new Map([['app', { ...looked, findings: [finding] }]]),
   state: state(accepted('1.0.0', 1, { repairs: Array.from({ length: repairs }, () => WALL - 1000) })),
 });
 const error = { reason: 'ENOSPC', message: 'no space' };
-const after = (...stages: string[]) => new Set(stages) as Observed['progress']['done'];
+const after = (...stages: string[]) => new Set(stages) as ObservedNode['progress']['done'];
 
 describe('the state of a component', () => {
-  test.each<[string, Observed, object]>([
+  test.each<[string, ObservedNode, object]>([
     ['what runs holds', node(), { state: 'Healthy', message: undefined }],
     ['nothing is known of it yet', node({ health: new Map() }), { state: 'Probing' }],
     [
@@ -305,7 +305,7 @@ describe('the operation', () => {
 
 describe('the agent', () => {
   const ready = (each: EngineView, wanted = machine()) => report(each, identity, wanted, WALL).conditions?.[0];
-  const seen = (rest: Partial<Observed>): EngineView => ({ observed: node(rest), trouble: undefined });
+  const seen = (rest: Partial<ObservedNode>): EngineView => ({ observed: node(rest), trouble: undefined });
   const reported = (status: string): WantedState =>
     machine({ reported: { ...machine().reported, ready: { type: 'AgentReady', status, lastTransitionTime: 'before' } as never } });
 

@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import type { FileStat, Files, WriteOptions } from '../ports/files.ts';
+import type { FileStat, Files, FileWriteOptions } from '../ports/files.ts';
 import type { FoundEntry, OpenFolder } from '../ports/folders.ts';
 import { failure } from './inodes.ts';
 import type { Disk } from './inodes.ts';
@@ -110,7 +110,7 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
       if (inode?.kind !== 'folder') throw failure('ENOTDIR', path);
       inode.mode = mode;
     },
-    async write(path, data, options: WriteOptions) {
+    async write(path, data, options: FileWriteOptions) {
       await lag(LAG.write);
       let id = disk.find(path, false);
       let inode = id === undefined ? undefined : disk.inodes.get(id);

@@ -4,7 +4,7 @@ import { seededRandom } from '../../kube/testing/clock.ts';
 import type { AgentPorts } from '../context.ts';
 import { createEngine } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { UnitStatus, Units } from '../ports/units.ts';
+import type { ServiceStatus, Units } from '../ports/units.ts';
 import { report } from '../report/status.ts';
 import type { AgentStatus } from '../report/status.ts';
 import { wantedOf } from '../cell/wanted.ts';
@@ -190,7 +190,7 @@ function repairOf(world: World): Effect['transaction'] {
   return { name, revision: 0, operation: running.id, back: false };
 }
 
-const statusOf = ({ name, running, invocation, hash, generation, exit }: SimulatedUnit): UnitStatus => ({
+const statusOf = ({ name, running, invocation, hash, generation, exit }: SimulatedUnit): ServiceStatus => ({
   name,
   running,
   invocation,

@@ -4,7 +4,7 @@ import type { Operation } from '../../api/machine.ts';
 import { contentOf } from '../../api/machine/values.ts';
 import { newProgress } from '../transaction/memory.ts';
 import type { Manifest } from '../generation/manifest.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import type { Installed } from '../records/memory.ts';
 import type { ComponentHealth } from '../upkeep/memory.ts';
 import type { ComponentState, JournalState, Transaction } from '../records/state.ts';
@@ -72,7 +72,7 @@ export const unit = (rest: object = {}) =>
   new Map([['app', { name: 'app', running: true, invocation: 'i', hash: 'h', generation: 'd1.0.0', ...rest }]]);
 export const looked = { findings: [], checkedMs: NOW, nextMs: NOW + 60_000, nextFullMs: NOW + 60_000 };
 
-export function node(rest: Partial<Observed> = {}): Observed {
+export function node(rest: Partial<ObservedNode> = {}): ObservedNode {
   return {
     nowMs: NOW,
     wallMs: WALL,
@@ -111,7 +111,7 @@ export function node(rest: Partial<Observed> = {}): Observed {
 }
 
 /** 1.1.0 is wanted and ready; what it disrupts is reported. */
-export function upgrade(minor: Disruption, rest: Partial<Observed> = {}): Observed {
+export function upgrade(minor: Disruption, rest: Partial<ObservedNode> = {}): ObservedNode {
   return node({
     wanted: machine({ components: [{ ...entry('app', '1.1.0', 2), values: {} }] }),
     state: state(accepted('1.1.0', 2)),

@@ -3,7 +3,7 @@ import type { ComponentEntry, Machine, MachineStatus, Operation } from '../../ap
 import type { Stored } from '../../api/wire.ts';
 import { replay } from '../records/journal.ts';
 import { layoutOf } from '../disk/layout.ts';
-import type { UnitStatus } from '../ports/units.ts';
+import type { ServiceStatus } from '../ports/units.ts';
 import type { JournalState } from '../records/state.ts';
 import { Disk } from './inodes.ts';
 
@@ -19,7 +19,7 @@ export interface Effect {
   transaction: { name: string; revision: number; operation: string | undefined; back: boolean } | undefined;
 }
 
-export interface SimulatedUnit extends UnitStatus {
+export interface SimulatedUnit extends ServiceStatus {
   /** What it read when it was started, and the file that it is. */
   program: string;
   inode: number | undefined;

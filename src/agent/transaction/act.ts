@@ -12,12 +12,12 @@ import { startProbes } from '../upkeep/probes.ts';
 import { recordInstalled, recordRemoved } from '../records/installed.ts';
 import { forgetStarts } from '../upkeep/memory.ts';
 import type { Transaction } from '../records/state.ts';
-import type { Stage } from '../engine/steps.ts';
+import type { TransactionStage } from '../engine/steps.ts';
 
 const REBOOT_AGAIN_MS = 60_000;
 
 /** Carries out one stage of the open transaction. Every stage may be repeated. Errors: what made it fail. */
-export async function actStage(ctx: AgentContext, stage: Stage): Promise<void> {
+export async function actStage(ctx: AgentContext, stage: TransactionStage): Promise<void> {
   const { memory } = ctx;
   const tx = journalOf(memory).state.transaction;
   if (tx === undefined) throw new Error(`there is no transaction for ${stage}`);

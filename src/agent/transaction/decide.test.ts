@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { newProgress } from './memory.ts';
 import { backoffMs, stagesOf, strongerThan, transactionStep } from './decide.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import type { TransactionProgress } from './memory.ts';
 import type { Transaction } from '../records/state.ts';
 import { NOW, accepted, manifest, node, state, tx } from '../testing/observed.ts';
@@ -60,7 +60,7 @@ const probing = (rest: object = {}, deadlineMs = NOW): TransactionProgress => ({
   probing: { view: { ...view, ...rest }, deadlineMs },
 });
 
-function next(transaction: Partial<Transaction>, rest: Partial<Observed>): { step: ReturnType<typeof transactionStep>; due: number[] } {
+function next(transaction: Partial<Transaction>, rest: Partial<ObservedNode>): { step: ReturnType<typeof transactionStep>; due: number[] } {
   const open = tx(transaction);
   const due: number[] = [];
   const observed = node({ state: state(accepted('1.1.0', 2), { transaction: open }), ...rest });
@@ -185,7 +185,7 @@ describe('C6: a newer revision on the way', () => {
   const wants = (
     version: string,
     transaction: Partial<Transaction>,
-    rest: Partial<Observed> = {},
+    rest: Partial<ObservedNode> = {},
     action: 'Install' | 'Remove' = 'Install',
   ) =>
     next(transaction, {

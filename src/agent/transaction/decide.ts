@@ -1,11 +1,11 @@
 import { DISRUPTIONS } from '../../api/disruption.ts';
 import type { Disruption } from '../../api/disruption.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import { pendingOf } from './pending.ts';
 import type { PendingChange } from './pending.ts';
 import { componentOf } from '../records/state.ts';
 import type { Transaction } from '../records/state.ts';
-import type { Due, Stage, AgentStep } from '../engine/steps.ts';
+import type { AgainAt, TransactionStage, AgentStep } from '../engine/steps.ts';
 
 /** Tries of a stage on the way back, or of taking away: what else is there to do. */
 const BACKOFF_MS = [1_000, 2_000, 5_000, 10_000, 30_000];
@@ -14,7 +14,7 @@ const DELETE_TRIES = 3;
 export const REMOVE_FAILED = 'RemoveFailed';
 
 /** The next step of the open transaction; undefined: it waits, until a time given to `due`. */
-export function transactionStep(o: Observed, tx: Transaction, due: Due): AgentStep | undefined {
+export function transactionStep(o: ObservedNode, tx: Transaction, due: AgainAt): AgentStep | undefined {
   const newer = newerRevision(o, tx);
   if (newer !== undefined) return newer;
   const stage = stagesOf(o, tx).find((each) => !o.progress.done.has(each));
@@ -44,48 +44,48 @@ export function transactionStep(o: Observed, tx: Transaction, due: Due): AgentSt
  * What is gone through, in order. Each stage may be repeated, so that after a restart of the process all are gone through again; only a
  * reboot is remembered, and what was done before it is not done again after.
  */
-export function stagesOf(o: Pick<Observed, 'manifests' | 'bootID'>, tx: Transaction): Stage[] {
+export function stagesOf(o: Pick<ObservedNode, 'manifests' | 'bootID'>, tx: Transaction): TransactionStage[] {
   const from = tx.from === undefined ? undefined : o.manifests.get(tx.from);
   const to = tx.to === undefined ? undefined : o.manifests.get(tx.to);
   if (tx.back !== undefined) {
     if (from === undefined) return ['stopUnits', 'removeFiles', 'removeLink'];
-    const before: Stage[] = tx.rebootBack === undefined ? ['placeFiles', 'switchLink'] : [];
+    const before: TransactionStage[] = tx.rebootBack === undefined ? ['placeFiles', 'switchLink'] : [];
     // Only what was rebooted into must be rebooted out of.
     const reboot = tx.rebootThere !== undefined && tx.rebootThere !== o.bootID && (tx.rebootBack ?? o.bootID) === o.bootID;
     return [...before, ...(reboot ? (['reboot'] as const) : []), 'startUnits', 'probe'];
   }
   if (to === undefined) {
-    const hook: Stage[] = from?.hooks.preRemove === undefined ? [] : ['preRemove'];
+    const hook: TransactionStage[] = from?.hooks.preRemove === undefined ? [] : ['preRemove'];
     return [...hook, 'stopUnits', 'removeFiles', 'removeLink', 'removeReceipt'];
   }
   if (tx.why === 'Drift') return ['placeFiles', 'switchLink', 'startUnits', 'probe'];
-  const before: Stage[] =
+  const before: TransactionStage[] =
     tx.rebootThere === undefined
       ? [...(to.hooks.preInstall === undefined ? [] : (['preInstall'] as const)), 'placeFiles', 'switchLink']
       : [];
   const reboot = tx.class === 'Reboot' && (tx.rebootThere ?? o.bootID) === o.bootID;
-  const after: Stage[] = to.hooks.postInstall === undefined ? ['startUnits'] : ['startUnits', 'postInstall'];
+  const after: TransactionStage[] = to.hooks.postInstall === undefined ? ['startUnits'] : ['startUnits', 'postInstall'];
   return [...before, ...(reboot ? (['reboot'] as const) : []), ...after, 'probe', 'writeReceipt'];
 }
 
 /** The end of the plan. */
-function closing(o: Observed, tx: Transaction): AgentStep {
+function closing(o: ObservedNode, tx: Transaction): AgentStep {
   if (tx.back === undefined) return { do: 'commit' };
   return failed(o, tx, tx.back, tx.from !== undefined);
 }
 
-function failed(o: Observed, tx: Transaction, { reason, message }: { reason: string; message: string }, restored: boolean): AgentStep {
+function failed(o: ObservedNode, tx: Transaction, { reason, message }: { reason: string; message: string }, restored: boolean): AgentStep {
   if (tx.why === 'Delete')
     return { do: 'fail', failed: { revision: tx.revision, reason: REMOVE_FAILED, message: `${reason}: ${message}`, restored } };
   return { do: 'fail', failed: { revision: tx.revision, reason, message, restored } };
 }
 
 function afterError(
-  o: Observed,
+  o: ObservedNode,
   tx: Transaction,
   error: { reason: string; message: string },
-  due: Due,
-  stage: Stage,
+  due: AgainAt,
+  stage: TransactionStage,
 ): AgentStep | undefined {
   // All is in place; whether the receipt is there is not known when its write fails, so that there is no way but on.
   const mustGoOn = stage === 'writeReceipt' || stage === 'removeReceipt';
@@ -108,7 +108,7 @@ export const backoffMs = (failures: number): number => BACKOFF_MS[Math.min(failu
  * docs/protocols.md#c6: at a boundary of the journal a higher revision that wants back what ran before is taken at once. Any other one is taken only where
  * no order was needed, if it disrupts no more; an order is for the revisions that it names. What it goes back to stays what last held.
  */
-function newerRevision(o: Observed, tx: Transaction): AgentStep | undefined {
+function newerRevision(o: ObservedNode, tx: Transaction): AgentStep | undefined {
   const component = componentOf(o.state, tx.name);
   if (component === undefined || tx.why !== 'Change' || tx.back !== undefined || component.revision <= tx.revision) return undefined;
   if (tx.rebootThere === o.bootID) return undefined;
@@ -129,7 +129,7 @@ function newerRevision(o: Observed, tx: Transaction): AgentStep | undefined {
   return next(pending.to?.digest);
 }
 
-function withoutTransaction(o: Observed): Observed['state'] {
+function withoutTransaction(o: ObservedNode): ObservedNode['state'] {
   const { transaction: _open, ...state } = o.state;
   return state;
 }

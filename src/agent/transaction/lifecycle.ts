@@ -1,5 +1,5 @@
 import type { AgentContext } from '../context.ts';
-import type { Stage } from '../engine/steps.ts';
+import type { TransactionStage } from '../engine/steps.ts';
 import { failureOf, short } from '../errors.ts';
 import { dropPrepared, readyManifest, requestSweep } from '../generation/memory.ts';
 import { journalOf } from '../records/memory.ts';
@@ -29,7 +29,7 @@ export async function begin(ctx: AgentContext, transaction: Transaction, operati
 }
 
 /** A stage that fails is recorded; what follows from it is the next decision's. */
-export async function takeStage(ctx: AgentContext, name: Stage): Promise<void> {
+export async function takeStage(ctx: AgentContext, name: TransactionStage): Promise<void> {
   const { memory, ports } = ctx;
   const { transaction } = memory;
   if (name === 'probe' && transaction.switching.probing?.view().held === true) {

@@ -2,11 +2,11 @@ import type { AgentMemory, AgentContext } from '../context.ts';
 import { loadManifest } from '../generation/generation.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import type { ProbeView, Probing } from '../upkeep/probes.ts';
-import type { Stage } from '../engine/steps.ts';
+import type { TransactionStage } from '../engine/steps.ts';
 
 /** How far the open transaction is in this process; after a restart its stages are gone through again. */
 export interface TransactionProgress {
-  done: ReadonlySet<Stage>;
+  done: ReadonlySet<TransactionStage>;
   failures: number;
   notBeforeMs: number;
   error: { reason: string; message: string } | undefined;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Manifest } from '../generation/manifest.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import type { Installed } from '../records/memory.ts';
 import type { ComponentHealth } from '../upkeep/memory.ts';
 import { driftedUnits, pendingOf } from './pending.ts';
@@ -8,14 +8,14 @@ import { NOW, accepted, healthy, installed, manifest, node, state, unit, upgrade
 
 /* What is left to do of one component, as tables. */
 
-const ready = (rest: Partial<Manifest>): Observed['prepared'] =>
+const ready = (rest: Partial<Manifest>): ObservedNode['prepared'] =>
   new Map([['app', { status: 'ready', revision: 2, manifest: manifest('1.1.0', rest) }]]);
 const file = (path: string) => ({ path, content: '', mode: 0o644, onDrift: 'Repair' as const });
 const damaged = { ...installed('1.0.0', 1), manifest: undefined };
 const failed = { revision: 2, reason: 'r', message: 'm', restored: true };
 
 /** The upgrade, on a node that has another component. */
-function beside(other: Installed | undefined, wants: Partial<Manifest>, health: ComponentHealth = healthy): Observed {
+function beside(other: Installed | undefined, wants: Partial<Manifest>, health: ComponentHealth = healthy): ObservedNode {
   return upgrade('None', {
     prepared: ready(wants),
     installed: new Map([['app', installed('1.0.0', 1)], ...(other === undefined ? [] : [['web', other] as const])]),
@@ -24,7 +24,7 @@ function beside(other: Installed | undefined, wants: Partial<Manifest>, health: 
 }
 const web = (rest: Partial<Manifest> = {}, version = '1.0.0'): Installed => installed(version, 1, { name: 'web', units: [], ...rest });
 
-test.each<[string, Observed, object]>([
+test.each<[string, ObservedNode, object]>([
   ['nothing', node(), { kind: 'nothing' }],
   ['of what nobody knows', node({ state: { ...node().state, components: {} } }), { kind: 'nothing' }],
   ['after the machine was cleaned up', upgrade('None', { state: state(accepted('1.1.0', 2), { cleared: true }) }), { kind: 'nothing' }],
@@ -97,14 +97,14 @@ test.each<[string, Observed, object]>([
 });
 
 describe('two components', () => {
-  test.each<[string, Observed, string]>([
+  test.each<[string, ObservedNode, string]>([
     ['a file', beside(web({ files: [file('/a'), file('/b')] }), { files: [file('/c'), file('/b')] }), '/b belongs to component web'],
     ['a unit', beside(web({ units: manifest('1.0.0').units }), {}), 'unit app belongs to component web'],
   ])('cannot own one and the same: %s', (_what, observed, message) => {
     expect(pendingOf(observed, 'app')).toEqual({ kind: 'blocked', message });
   });
 
-  test.each<[string, Observed]>([
+  test.each<[string, ObservedNode]>([
     ['another file', beside(web({ files: [file('/a')] }), { files: [file('/b')] })],
     [
       'its own file',
@@ -123,7 +123,7 @@ describe('what a component requires', () => {
   const requires = (versionRange?: string): Partial<Manifest> => ({
     requires: [{ componentName: 'web', ...(versionRange === undefined ? {} : { versionRange }) }],
   });
-  test.each<[string, Observed, string]>([
+  test.each<[string, ObservedNode, string]>([
     ['is not here', beside(undefined, requires()), 'it requires web, which is not installed'],
     ['is not here, of a version', beside(undefined, requires('>=1')), 'it requires web >=1, which is not installed'],
     ['is of another version', beside(web(), requires('>=2')), 'it requires web >=2; installed is 1.0.0'],
@@ -133,7 +133,7 @@ describe('what a component requires', () => {
     expect(pendingOf(observed, 'app')).toEqual({ kind: 'blocked', message });
   });
 
-  test.each<[string, Observed]>([
+  test.each<[string, ObservedNode]>([
     ['in any version', beside(web(), requires())],
     ['in a version of the range', beside(web(), requires('>=1 <2'))],
     ['in a version before a release of the range', beside(web({}, '1.2.0-rc.1'), requires('>=1 <2'))],

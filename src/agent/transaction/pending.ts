@@ -2,7 +2,7 @@ import semver from 'semver';
 import { disruptionOf } from '../../api/disruption.ts';
 import type { Disruption } from '../../api/disruption.ts';
 import type { Manifest } from '../generation/manifest.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import { componentOf } from '../records/state.ts';
 
 /** What is left to do of one component. */
@@ -22,7 +22,7 @@ export type PendingChange =
 
 const NOTHING: PendingChange = { kind: 'nothing' };
 
-export function pendingOf(o: Observed, name: string): PendingChange {
+export function pendingOf(o: ObservedNode, name: string): PendingChange {
   const component = componentOf(o.state, name);
   if (component === undefined || o.state.cleared) return NOTHING;
   const installed = o.installed.get(name);
@@ -49,7 +49,7 @@ export function pendingOf(o: Observed, name: string): PendingChange {
 }
 
 /** A unit that runs, but not as it should: only a restart puts it right. */
-function execDrift(o: Observed, name: string): PendingChange {
+function execDrift(o: ObservedNode, name: string): PendingChange {
   const manifest = o.installed.get(name)?.manifest;
   if (manifest === undefined) return NOTHING;
   const component = componentOf(o.state, name);
@@ -59,7 +59,7 @@ function execDrift(o: Observed, name: string): PendingChange {
   return differs.length === 0 ? NOTHING : { kind: 'ready', why: 'Drift', class: 'Restart', to: manifest };
 }
 
-export function driftedUnits(o: Observed, manifest: Manifest): string[] {
+export function driftedUnits(o: ObservedNode, manifest: Manifest): string[] {
   return manifest.units
     .filter((unit) => {
       const status = o.units.get(unit.name);
@@ -69,7 +69,7 @@ export function driftedUnits(o: Observed, manifest: Manifest): string[] {
 }
 
 /** Two components must not own one file or one unit. It may be that the other one is just being changed, so this is waited for. */
-function conflict(o: Observed, manifest: Manifest): string | undefined {
+function conflict(o: ObservedNode, manifest: Manifest): string | undefined {
   for (const [name, { manifest: other }] of o.installed) {
     if (other === undefined || name === manifest.name) continue;
     const file = manifest.files.find((each) => other.files.some((theirs) => theirs.path === each.path));
@@ -80,7 +80,7 @@ function conflict(o: Observed, manifest: Manifest): string | undefined {
   return undefined;
 }
 
-function requirement(o: Observed, manifest: Manifest): string | undefined {
+function requirement(o: ObservedNode, manifest: Manifest): string | undefined {
   for (const { componentName, versionRange } of manifest.requires) {
     const wanted = versionRange === undefined ? componentName : `${componentName} ${versionRange}`;
     const installed = o.installed.get(componentName);

@@ -1,28 +1,29 @@
 import { describe, expect, test } from 'vitest';
 import { newProgress } from '../transaction/memory.ts';
 import { HOUR_MS, repairBudgetMs, upkeepStep } from './decide.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import { LASTING_MS } from './memory.ts';
 import { NOW, WALL, accepted, installed, looked, manifest, node, state, tx, unit } from '../testing/observed.ts';
 
 /* What keeps a node as it is, as tables. */
 
-function next(rest: Partial<Observed>): { step: ReturnType<typeof upkeepStep>; due: number[] } {
+function next(rest: Partial<ObservedNode>): { step: ReturnType<typeof upkeepStep>; due: number[] } {
   const due: number[] = [];
   return { step: upkeepStep(node(rest), (ms) => void due.push(ms)), due };
 }
 
 const LOOKS = [NOW + 60_000, NOW + 60_000];
 const down = unit({ running: false });
-const starts = (rest: object = {}): Observed['starts'] => new Map([['app', { failures: 0, lastMs: NOW - 5, notBeforeMs: NOW, ...rest }]]);
+const starts = (rest: object = {}): ObservedNode['starts'] =>
+  new Map([['app', { failures: 0, lastMs: NOW - 5, notBeforeMs: NOW, ...rest }]]);
 const finding = { kind: 'file' as const, path: '/x', what: 'is missing', repair: true };
-const drifted = (rest: object = {}): Observed['drift'] => new Map([['app', { ...looked, findings: [finding], ...rest }]]);
-const repaired = (...ago: number[]): Pick<Observed, 'state'> => ({
+const drifted = (rest: object = {}): ObservedNode['drift'] => new Map([['app', { ...looked, findings: [finding], ...rest }]]);
+const repaired = (...ago: number[]): Pick<ObservedNode, 'state'> => ({
   state: state(accepted('1.0.0', 1, { repairs: ago.map((each) => WALL - each) })),
 });
-const damaged: Pick<Observed, 'installed'> = { installed: new Map([['app', { ...installed('1.0.0', 1), manifest: undefined }]]) };
+const damaged: Pick<ObservedNode, 'installed'> = { installed: new Map([['app', { ...installed('1.0.0', 1), manifest: undefined }]]) };
 const stray = new Map([...unit(), ['stray', { name: 'stray', running: true, invocation: '', hash: '', generation: '' }]]);
-const open = (rest: Parameters<typeof tx>[0] = {}): Pick<Observed, 'state'> => ({
+const open = (rest: Parameters<typeof tx>[0] = {}): Pick<ObservedNode, 'state'> => ({
   state: state(accepted('1.1.0', 2), { transaction: tx(rest) }),
 });
 const view = { held: false, broken: false, hopeless: false, message: undefined };
@@ -32,7 +33,7 @@ const two = new Map([
   ['d1.1.0', manifest('1.1.0', { units: [{ ...manifest('1.1.0').units[0], name: 'new' } as never] })],
 ]);
 
-test.each<[string, Partial<Observed>, object | undefined, number[]]>([
+test.each<[string, Partial<ObservedNode>, object | undefined, number[]]>([
   ['all is well', {}, undefined, LOOKS],
   ['a unit was just started for the first time', { starts: starts() }, undefined, LOOKS],
   ['a unit crashes in a loop, and runs just now', { starts: starts({ failures: 3 }) }, undefined, [...LOOKS, NOW - 5 + LASTING_MS]],

@@ -1,16 +1,16 @@
 import { inOrder } from '../operation/decide.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import { LASTING_MS, isCrashLooping } from './memory.ts';
-import type { Observed } from '../engine/observed.ts';
+import type { ObservedNode } from '../engine/observed.ts';
 import { componentOf } from '../records/state.ts';
-import type { Due, AgentStep } from '../engine/steps.ts';
+import type { AgainAt, AgentStep } from '../engine/steps.ts';
 
 /** Repairs of drift that a component gets in an hour; then what drifts is only reported. */
 export const REPAIRS_PER_HOUR = 6;
 export const HOUR_MS = 3_600_000;
 
 /** What keeps the node as it is: units that are down are started, what drifted is put right where that disrupts nothing. */
-export function upkeepStep(o: Observed, due: Due): AgentStep | undefined {
+export function upkeepStep(o: ObservedNode, due: AgainAt): AgentStep | undefined {
   if (o.state.cleared) return strayStep(o, due);
   const tx = o.state.transaction;
   const names = inOrder(o, [...o.installed.keys()]).filter((name) => name !== tx?.name);
@@ -26,7 +26,7 @@ export function upkeepStep(o: Observed, due: Due): AgentStep | undefined {
   return tx === undefined ? strayStep(o, due) : undefined;
 }
 
-function startStep(o: Observed, manifest: Manifest, due: Due): AgentStep | undefined {
+function startStep(o: ObservedNode, manifest: Manifest, due: AgainAt): AgentStep | undefined {
   for (const unit of manifest.units) {
     const starts = o.starts.get(unit.name);
     if (o.units.get(unit.name)?.running === true) {
@@ -41,7 +41,7 @@ function startStep(o: Observed, manifest: Manifest, due: Due): AgentStep | undef
   return undefined;
 }
 
-function driftStep(o: Observed, name: string, due: Due): AgentStep | undefined {
+function driftStep(o: ObservedNode, name: string, due: AgainAt): AgentStep | undefined {
   const drift = o.drift.get(name);
   // Also before units are started: at boot what they read must be what was installed.
   if (drift === undefined) return { do: 'check', name, full: false };
@@ -57,13 +57,13 @@ function driftStep(o: Observed, name: string, due: Due): AgentStep | undefined {
 }
 
 /** Ms until the component may be repaired again; 0: now. */
-export function repairBudgetMs(o: Pick<Observed, 'state' | 'wallMs'>, name: string): number {
+export function repairBudgetMs(o: Pick<ObservedNode, 'state' | 'wallMs'>, name: string): number {
   const recent = (componentOf(o.state, name)?.repairs ?? []).filter((at) => at > o.wallMs - HOUR_MS && at <= o.wallMs);
   const oldest = recent[recent.length - REPAIRS_PER_HOUR];
   return oldest === undefined ? 0 : oldest + HOUR_MS - o.wallMs;
 }
 
-function rebuildStep(o: Observed, name: string, due: Due): AgentStep | undefined {
+function rebuildStep(o: ObservedNode, name: string, due: AgainAt): AgentStep | undefined {
   const rebuilt = o.rebuilt.get(name);
   if (rebuilt === undefined) return { do: 'prepare', name, rebuild: true };
   if (rebuilt.status !== 'retry') return undefined;
@@ -73,7 +73,7 @@ function rebuildStep(o: Observed, name: string, due: Due): AgentStep | undefined
 }
 
 /** A unit of no component: left by something that was taken away. */
-function strayStep(o: Observed, due: Due): AgentStep | undefined {
+function strayStep(o: ObservedNode, due: AgainAt): AgentStep | undefined {
   const manifests = [...o.installed.values()].map((each) => each.manifest);
   // Of a damaged generation it is not known which units it has.
   if (manifests.includes(undefined)) return undefined;

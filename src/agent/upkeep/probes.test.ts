@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { fakeClock } from '../../kube/testing/clock.ts';
 import type { ProbeSpec } from '../generation/spec.ts';
-import type { UnitStatus } from '../ports/units.ts';
+import type { ServiceStatus } from '../ports/units.ts';
 import { startProbes } from './probes.ts';
 import type { ProbeMode } from './probes.ts';
 import { manifestOf } from '../testing/manifest.ts';
@@ -11,7 +11,7 @@ const probe = (rest: Partial<ProbeSpec>): ProbeSpec => ({ name: 'p', timeoutSeco
 /** A component with one unit, `app`, and what it answers. */
 function world(probes: ProbeSpec[], mode: ProbeMode, units = ['app']) {
   const clock = fakeClock();
-  const app: UnitStatus = { name: 'app', running: true, invocation: 'i1', hash: 'h', generation: 'g' };
+  const app: ServiceStatus = { name: 'app', running: true, invocation: 'i1', hash: 'h', generation: 'g' };
   const answers = { status: 200, exec: true, hangs: false, output: 'because' };
   const asked = { http: 0, exec: 0 };
   const manifest = manifestOf({

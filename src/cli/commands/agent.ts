@@ -2,7 +2,7 @@ import { Option, type Command } from 'commander';
 import type { Architecture } from '../agent-package/runtime.ts';
 import { EXIT } from '../exit.ts';
 import { outputFlag } from '../output-flag.ts';
-import { version, type Run } from '../program.ts';
+import { version, type RunCommand } from '../program.ts';
 import { cliError } from '../errors.ts';
 
 interface RunFlags {
@@ -18,7 +18,7 @@ interface PackageFlags {
   output?: 'json';
 }
 
-export function agentCommand(program: Command, run: Run): void {
+export function agentCommand(program: Command, run: RunCommand): void {
   const agent = program
     .command('agent')
     .description('run the agent of one node, or make the package that nodes get it from')

@@ -10,10 +10,10 @@ import { CustomResourceDefinitions } from '../../api/builtin.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import { outputFlag } from '../output-flag.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { DEFAULT_PORTS } from './start.ts';
 
-export interface Finding {
+export interface CheckFinding {
   name: string;
   ok: boolean | 'warning';
   found: string;
@@ -21,7 +21,7 @@ export interface Finding {
   next?: string;
 }
 
-export function checkCommand(program: Command, run: Run): void {
+export function checkCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('check'))
     .description('prerequisites: what was found and what is wanted; exit code 1 when something is missing')
     .option('--pre', 'only this machine: no API server is asked')
@@ -44,7 +44,7 @@ export function checkCommand(program: Command, run: Run): void {
     );
 }
 
-async function machine(): Promise<Finding[]> {
+async function machine(): Promise<CheckFinding[]> {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const git = await commandVersion('git', ['--version']);
   const kubectl = await commandVersion('kubectl', ['version', '--client']);
@@ -52,7 +52,7 @@ async function machine(): Promise<Finding[]> {
   const isolation = (await walls())[0]?.isolation ?? 'process';
   const gigabytes = freemem() / 2 ** 30;
   const ports = await Promise.all(
-    Object.entries(DEFAULT_PORTS).map(async ([name, port]): Promise<Finding> => {
+    Object.entries(DEFAULT_PORTS).map(async ([name, port]): Promise<CheckFinding> => {
       const free = await isFree(port);
       return {
         name: `port ${port}`,
@@ -108,7 +108,7 @@ async function machine(): Promise<Finding[]> {
   ];
 }
 
-async function server(flags: ConnectionFlags): Promise<Finding[]> {
+async function server(flags: ConnectionFlags): Promise<CheckFinding[]> {
   let connection: Awaited<ReturnType<typeof connect>>;
   try {
     connection = await connect(flags);

@@ -13,7 +13,7 @@ import { differing, readSignatures, signAll, type Signed } from '../component/si
 import { EXIT } from '../exit.ts';
 import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleet-flags.ts';
 import { table, type Output } from '../output.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
 import { readFleet } from '../rules/working-tree.ts';
 import { includesPath, replaceTreeFile } from '../tree-files.ts';
@@ -29,7 +29,7 @@ interface SignFlags extends FleetFlags {
 const SIGNATURES = 'fleet/signatures.json';
 
 /** `kubenode component keygen|sign|verify`. Works on files alone: no server is asked. */
-export function componentCommand(program: Command, run: Run): void {
+export function componentCommand(program: Command, run: RunCommand): void {
   const component = program.command('component').description('sign the components of a fleet, where the fleet is written');
 
   component

@@ -16,14 +16,14 @@ import { runTerms, type TermLoop } from '../controller/term-loop.ts';
 import { EXIT } from '../exit.ts';
 import { createHealth, serveHealth } from '../health.ts';
 import { kindsGate } from '../kinds.ts';
-import type { Listening } from '../listen.ts';
+import type { ListeningServer } from '../listen.ts';
 import { createLog } from '../log.ts';
 import type { Ports } from '../ports.ts';
-import { version, type Run } from '../program.ts';
+import { version, type RunCommand } from '../program.ts';
 import { countRequests } from '../requests.ts';
 import { exitWithParent } from '../start/child.ts';
 
-export function controllerCommand(program: Command, run: Run): void {
+export function controllerCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('controller'))
     .description('run the controllers of a hub (commits and rollouts) or of a cell (machines and components)')
     .addOption(new Option('--hub', 'the hub: fleets and rollouts').conflicts('cell'))
@@ -113,7 +113,7 @@ async function controller(flags: ControllerFlags): Promise<number> {
     flags.leaderElect === 'false'
       ? undefined
       : { namespace, name: `kubenode-${role}`, identity: `${hostname()}_${crypto.randomUUID()}`, seconds: leaseSeconds };
-  const served: Listening[] = [];
+  const served: ListeningServer[] = [];
 
   // While it waits for its server nothing else keeps it alive: its timers do not.
   const alive = setInterval(() => undefined, 2 ** 30);
@@ -141,7 +141,7 @@ function logTo(level: string): Logger {
 }
 
 /** With a certificate of its own making, for as long as this process lives. */
-async function metricsAt(listen: string, client: Client, text: () => string, log: Logger): Promise<Listening> {
+async function metricsAt(listen: string, client: Client, text: () => string, log: Logger): Promise<ListeningServer> {
   const [{ serveMetrics }, { metricsAccess }, { makeAuthority, makeServerCertificate }] = await Promise.all([
     import('../metrics-server.ts'),
     import('../metrics-access.ts'),

@@ -7,10 +7,10 @@ import { openSsh } from '../../ssh/openssh.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import type { Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { importCell } from '../import/cell.ts';
 import { hostKeysOf, type Confirming } from '../import/confirm.ts';
-import { fingerprint, parseHost, parseHostsFile, requireDistinct, type Host } from '../import/hosts.ts';
+import { fingerprint, parseHost, parseHostsFile, requireDistinct, type ImportHost } from '../import/hosts.ts';
 import { exitCodeOf, importAll, tableOf } from '../import/import-all.ts';
 import { defaultKnownHosts, openKnownHosts } from '../import/known-hosts.ts';
 import { openPackages } from '../import/packages.ts';
@@ -40,7 +40,7 @@ interface Flags extends ConnectionFlags {
 
 const collect = (value: string, all: string[]): string[] => [...all, value];
 
-export function importCommand(program: Command, run: Run): void {
+export function importCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('import [hosts...]'))
     .description('make machines that exist part of a cell: install the agent over SSH, and admit it')
     .requiredOption('--pool <name>', 'namespace of their Machines')
@@ -118,7 +118,7 @@ async function importMachines(words: string[], flags: Flags, output: Output): Pr
     const known = await openKnownHosts(flags.knownHosts ?? defaultKnownHosts());
     const confirming: Confirming = { remote, known, output, ask: output.live && process.stdin.isTTY, signal };
     // A person is asked one thing at a time, before anything runs.
-    const keys = new Map<Host, readonly string[]>();
+    const keys = new Map<ImportHost, readonly string[]>();
     if (confirming.ask) for (const host of hosts) keys.set(host, await hostKeysOf(host, confirming));
     const server = (flags.server ?? connection.server).replace(/\/$/, '');
     const results = await importAll({
@@ -157,7 +157,7 @@ async function importMachines(words: string[], flags: Flags, output: Output): Pr
 }
 
 /** Errors: `Usage`. */
-async function hostsOf(words: string[], flags: Flags): Promise<Host[]> {
+async function hostsOf(words: string[], flags: Flags): Promise<ImportHost[]> {
   const defaults = { port: whole('--port', flags.port, 65_535), user: flags.user };
   const hosts = words.map((word) => parseHost(word, defaults));
   if (flags.hosts !== undefined) {

@@ -6,7 +6,7 @@ import { messageOf, type CodedError } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { requireDomains } from '../node-domains.ts';
 import { EXIT } from '../exit.ts';
-import { version, type Run } from '../program.ts';
+import { version, type RunCommand } from '../program.ts';
 import { manifests, type InstallOptions } from '../manifests.ts';
 import type { Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
@@ -27,7 +27,7 @@ interface Flags {
   output: 'yaml' | 'json';
 }
 
-export function installCommand(program: Command, run: Run): void {
+export function installCommand(program: Command, run: RunCommand): void {
   program
     .command('install')
     .description('print the manifests that make a cluster a hub or a cell: kinds, rights, admission policies, controllers')

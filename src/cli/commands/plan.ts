@@ -10,9 +10,9 @@ import { EXIT, fail } from '../exit.ts';
 import { ofCommand, sayIsolation } from '../fleet-flags.ts';
 import { age, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
-import type { Snapshot } from '../plan/snapshot.ts';
+import type { HubSnapshot } from '../plan/snapshot.ts';
 import type { Made } from '../plan/make.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { cliError } from '../errors.ts';
 
 interface Flags extends ConnectionFlags {
@@ -27,7 +27,7 @@ const DAY_MS = 24 * 3_600_000;
 const RENDER_MS = 300_000;
 
 /** `kubenode plan` and `kubenode snapshot`. Neither writes anything. */
-export function planCommand(program: Command, run: Run): void {
+export function planCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('plan [revision]'))
     .description(
       'what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what holds it, what taking it back costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it; 4: no plan could be made. In CI plan HEAD: what a checkout has in its files may not be what is in the commit',
@@ -56,7 +56,7 @@ export function planCommand(program: Command, run: Run): void {
     );
 }
 
-export function snapshotCommand(program: Command, run: Run): void {
+export function snapshotCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('snapshot'))
     .description(
       'what `kubenode plan --snapshot FILE` needs of a hub: numbers and digests by cluster, without addresses, credentials and messages',
@@ -88,7 +88,7 @@ async function make(revision: string | undefined, flags: Flags, output: Output):
   return made;
 }
 
-async function ofHub(flags: ConnectionFlags): Promise<Snapshot> {
+async function ofHub(flags: ConnectionFlags): Promise<HubSnapshot> {
   const { takeSnapshot } = await import('../plan/snapshot.ts');
   const { client, close } = await connect(flags);
   try {
@@ -99,7 +99,7 @@ async function ofHub(flags: ConnectionFlags): Promise<Snapshot> {
 }
 
 /** An old one is used, with a warning. */
-export async function ofFile(file: string, nowMs: number): Promise<Snapshot> {
+export async function ofFile(file: string, nowMs: number): Promise<HubSnapshot> {
   const { parseSnapshot } = await import('../plan/snapshot.ts');
   let text: string;
   try {

@@ -7,7 +7,7 @@ import { operatorRelease } from '../../controllers/machine/order/operator-releas
 import { connect, connectionFlags, sameConnection, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { cliError } from '../errors.ts';
 
 interface Flags extends ConnectionFlags {
@@ -20,7 +20,7 @@ interface Flags extends ConnectionFlags {
 const MANAGER = 'kubenode-cli';
 
 /** `kubenode release MACHINE`: the one way out of the ledger that a human has (docs/protocols.md#d5). */
-export function releaseCommand(program: Command, run: Run): void {
+export function releaseCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('release <machine>'))
     .description('give up the operation of a machine whose agent will never report its end, so that its place in the ledger is freed')
     .requiredOption('-n, --namespace <pool>', 'pool of the machine')

@@ -7,7 +7,7 @@ import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts
 import { EXIT } from '../exit.ts';
 import { age, table, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { goOn, whatStays } from '../why/rollout.ts';
 import { cliError } from '../errors.ts';
 
@@ -18,7 +18,7 @@ interface Flags extends ConnectionFlags {
 }
 
 /** `kubenode rollout show|pause|resume|retry`. Rollouts live in the hub: the current context must be it. */
-export function rolloutCommand(program: Command, run: Run): void {
+export function rolloutCommand(program: Command, run: RunCommand): void {
   const rollout = program.command('rollout').description('show and steer the rollouts of a fleet (talks to the hub)');
 
   connectionFlags(rollout.command('show [name]'))

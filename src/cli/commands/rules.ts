@@ -11,11 +11,11 @@ import { outputFlag } from '../output-flag.ts';
 import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/fleet-rules.ts';
 import { runHistories, type HistoryRun } from '../rules/histories.ts';
 import { DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { cliError } from '../errors.ts';
 
 /** `kubenode rules check|test|facts`. Works on files alone: no server is asked. */
-export function rulesCommand(program: Command, run: Run): void {
+export function rulesCommand(program: Command, run: RunCommand): void {
   const rules = program.command('rules').description('check and test the repair rules of a fleet, before they are committed');
 
   fleetFlags(rules.command('check [folder]'))

@@ -6,7 +6,7 @@ import { systemClock } from '../../kube/clock.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import { writePrivateFile } from '../private-file.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { exitWithParent } from '../start/child.ts';
 import { cliError } from '../errors.ts';
 
@@ -20,7 +20,7 @@ interface Flags {
   writeKubeconfig?: string;
 }
 
-export function serveCommand(program: Command, run: Run): void {
+export function serveCommand(program: Command, run: RunCommand): void {
   program
     .command('serve')
     .description('serve the Kubernetes API from this process: for trying things, tests and simulation; not for production')

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { Option, type Command } from 'commander';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { cliError } from '../errors.ts';
 
 export const DEFAULT_PORTS = { 'the API servers': 7443, artifacts: 7480 } as const;
@@ -18,7 +18,7 @@ interface Flags {
   color?: boolean;
 }
 
-export function startCommand(program: Command, run: Run): void {
+export function startCommand(program: Command, run: RunCommand): void {
   program
     .command('start')
     .description('a whole fleet on this machine: hub, three cells and their nodes, following the commits of a repository')

@@ -7,9 +7,9 @@ import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts
 import { EXIT } from '../exit.ts';
 import { age, table, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 
-export function statusCommand(program: Command, run: Run): void {
+export function statusCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('status'))
     .description('fleets, clusters and rollouts under way, as the hub sees them; exit code 1 when something needs a person')
     .addOption(outputFlag(['json'], 'one JSON object'))

@@ -5,7 +5,7 @@ import { Option, type Command } from 'commander';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { StepReport } from '../tour/step-report.ts';
 import { cliError } from '../errors.ts';
 
@@ -20,7 +20,7 @@ interface Flags {
   patience: string;
 }
 
-export function tourCommand(program: Command, run: Run): void {
+export function tourCommand(program: Command, run: RunCommand): void {
   program
     .command('tour')
     .description(

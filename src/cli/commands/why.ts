@@ -5,10 +5,10 @@ import { explanationLines } from '../../rules/explain.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import { outputFlag } from '../output-flag.ts';
-import type { Run } from '../program.ts';
+import type { RunCommand } from '../program.ts';
 import { clusterLines } from '../why/cluster.ts';
 import { fleetLines, gatherFleet } from '../why/fleet.ts';
-import { findSubject, type Subject } from '../why/find.ts';
+import { findSubject, type WhySubject } from '../why/find.ts';
 import { jobLines } from '../why/job.ts';
 import { gatherMachine, whyMachine, type WhyMachine } from '../why/machine.ts';
 import { rolloutLines } from '../why/rollout.ts';
@@ -21,7 +21,7 @@ interface Flags extends ConnectionFlags {
 }
 
 /** `kubenode why NAME`: why something happens, or does not. Reads only. */
-export function whyCommand(program: Command, run: Run): void {
+export function whyCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('why <name>'))
     .description(
       'why a node is repaired or not, where a repair is, what a rollout, a set, a cluster or a fleet waits for, whether a rule runs: NAME or KIND/NAME',
@@ -54,7 +54,7 @@ interface Answer {
   data: unknown;
 }
 
-export async function answer(client: Client, { kind, object }: Subject, nowMs: number): Promise<Answer> {
+export async function answer(client: Client, { kind, object }: WhySubject, nowMs: number): Promise<Answer> {
   switch (kind) {
     case 'job':
       return { lines: jobLines(object, nowMs), data: object };

@@ -6,7 +6,7 @@ import type { Clock } from '../../api/ports.ts';
 import type { Client } from '../../kube/client.ts';
 import { runLeaderElection } from '../../kube/lease.ts';
 import type { ServerTime } from '../../kube/server-time.ts';
-import type { Health } from '../health.ts';
+import type { TermHealth } from '../health.ts';
 import type { KindsGate } from '../kinds.ts';
 import type { Ports } from '../ports.ts';
 import type { Leading } from './term.ts';
@@ -21,7 +21,7 @@ export interface TermLoop {
   /** Reaches the API server also while its kinds do not fit. */
   client: Client;
   gate: KindsGate;
-  health: Pick<Health, 'lead'>;
+  health: Pick<TermHealth, 'lead'>;
   /** The Lease to hold; undefined: there are no other replicas. */
   lease: { namespace: string; name: string; identity: string; seconds: number } | undefined;
   work: (signal: AbortSignal, term: Leading | undefined) => Promise<void>;

@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline/promises';
 import { remoteError, type Remote } from '../../api/remote.ts';
 import { fingerprintOf } from '../../ssh/host-keys.ts';
 import type { Output } from '../output.ts';
-import type { Host } from './hosts.ts';
+import type { ImportHost } from './hosts.ts';
 import type { KnownHosts } from './known-hosts.ts';
 
 export interface Confirming {
@@ -18,7 +18,7 @@ export interface Confirming {
  * The keys that a machine must prove one of: those that were confirmed before; else the shown one of the given fingerprint; else the one that a person
  * says is right. Errors: `HostKeyUnknown`, `HostKeyChanged`, and those of `shownKeys`.
  */
-export async function hostKeysOf(host: Host, { remote, known, output, ask, signal }: Confirming): Promise<readonly string[]> {
+export async function hostKeysOf(host: ImportHost, { remote, known, output, ask, signal }: Confirming): Promise<readonly string[]> {
   const before = known.keysOf(host.host, host.port);
   const where = `${host.host} port ${host.port}`;
   if (before.length > 0) {

@@ -3,7 +3,7 @@ import { plainText } from '../../api/plain-text.ts';
 import type { Architecture } from '../agent-package/runtime.ts';
 
 /** What INSPECT printed, by name; a name that comes more than once has several values. Text of the machine: nothing of it is trusted. */
-export type Facts = ReadonlyMap<string, readonly string[]>;
+export type HostFacts = ReadonlyMap<string, readonly string[]>;
 
 export const IMPORT_ERRORS = {
   NotDebian: surroundings('the system is not Debian or like it'),
@@ -37,7 +37,7 @@ const errorOf = errorsOf(IMPORT_ERRORS);
 export const importError = (code: ImportErrorCode, message: string, next: string, cause?: unknown): CodedError =>
   errorOf(code, message, { next, ...(cause === undefined ? {} : { cause }) });
 
-export function readFacts(stdout: string): Facts {
+export function readFacts(stdout: string): HostFacts {
   const facts = new Map<string, string[]>();
   for (const line of stdout.split('\n')) {
     const at = line.indexOf('=');
@@ -48,10 +48,10 @@ export function readFacts(stdout: string): Facts {
   return facts;
 }
 
-export const factOf = (facts: Facts, name: string): string => facts.get(name)?.[0] ?? '';
+export const factOf = (facts: HostFacts, name: string): string => facts.get(name)?.[0] ?? '';
 
 const ARCHES: Record<string, Architecture> = { x86_64: 'amd64', aarch64: 'arm64' };
-export const archOf = (facts: Facts): Architecture | undefined => ARCHES[factOf(facts, 'arch')];
+export const archOf = (facts: HostFacts): Architecture | undefined => ARCHES[factOf(facts, 'arch')];
 
 /** Archive, compressed archive and what is in it lie there at the same time; the slot before stays. */
 const OPT_MIB = 500;
@@ -69,7 +69,7 @@ export interface Around {
 }
 
 /** What keeps this machine from being imported, worst first. Pure. */
-export function obstacles(facts: Facts, around: Around): CodedError[] {
+export function obstacles(facts: HostFacts, around: Around): CodedError[] {
   const found: CodedError[] = [];
   const no = (code: ImportErrorCode, message: string, next: string): void => void found.push(importError(code, message, next));
   const os = factOf(facts, 'os').trim();
@@ -116,7 +116,7 @@ export function obstacles(facts: Facts, around: Around): CodedError[] {
 }
 
 /** Whether an agent of somebody else is there; `uid` undefined while the Machine is not made. */
-export function foreignAgent(facts: Facts, uid: string | undefined, server: string): CodedError | undefined {
+export function foreignAgent(facts: HostFacts, uid: string | undefined, server: string): CodedError | undefined {
   const bootstrap = factOf(facts, 'bootstrap') === 'yes' ? factOf(facts, 'bootstrap_uid') : undefined;
   const strangers = [bootstrap, ...(facts.get('identity_uid') ?? [])].filter((each) => each !== undefined && each !== uid);
   if (strangers.length === 0) return undefined;
@@ -135,7 +135,7 @@ const LABEL = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
 const NAME = new RegExp(`^(?=.{1,200}$)${LABEL}(\\.${LABEL})*$`);
 
 /** Errors: `HostnameUnfit`. */
-export function machineName(given: string | undefined, facts: Facts): string {
+export function machineName(given: string | undefined, facts: HostFacts): string {
   const name = given ?? factOf(facts, 'hostname').toLowerCase();
   if (NAME.test(name)) return name;
   throw importError(

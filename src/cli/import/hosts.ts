@@ -2,7 +2,7 @@ import { isIPv6 } from 'node:net';
 import { cliError } from '../errors.ts';
 
 /** One machine as it was asked for. */
-export interface Host {
+export interface ImportHost {
   host: string;
   port: number;
   user: string;
@@ -21,7 +21,7 @@ const FORM = /^(?:([^@\s]+)@)?(?:\[([0-9A-Fa-f:.%a-z]+)\]|([^@:\s[\]]+))(?::(\d{
 const FINGERPRINT = /^SHA256:[A-Za-z0-9+/]{43}$/;
 
 /** `[user@]host[:port]`, an IPv6 address in brackets where a port follows. Errors: `Usage`. */
-export function parseHost(text: string, defaults: HostDefaults, where = ''): Host {
+export function parseHost(text: string, defaults: HostDefaults, where = ''): ImportHost {
   const [, user = defaults.user, six, name, port] = FORM.exec(text) ?? [];
   const host = six ?? name ?? (isIPv6(text) ? text : undefined);
   if (host === undefined) throw cliError('Usage', `${where}a machine is written [user@]host[:port], not "${text}"`);
@@ -29,7 +29,7 @@ export function parseHost(text: string, defaults: HostDefaults, where = ''): Hos
 }
 
 /** A line a machine: `[user@]host[:port] [name=NAME] [fingerprint=SHA256:…]`; `#` begins a comment. Errors: `Usage`, with the line. */
-export function parseHostsFile(text: string, path: string, defaults: HostDefaults): Host[] {
+export function parseHostsFile(text: string, path: string, defaults: HostDefaults): ImportHost[] {
   return text.split('\n').flatMap((line, index) => {
     const [first, ...words] = line
       .replace(/#.*/, '')
@@ -56,10 +56,10 @@ export function fingerprint(text: string, where = ''): string {
 }
 
 /** Errors: `Usage` where two are one machine, or have one name. */
-export function requireDistinct(hosts: readonly Host[]): void {
+export function requireDistinct(hosts: readonly ImportHost[]): void {
   for (const [what, of] of [
-    ['machine', (each: Host) => `${each.host}:${each.port}`],
-    ['name', (each: Host) => each.name],
+    ['machine', (each: ImportHost) => `${each.host}:${each.port}`],
+    ['name', (each: ImportHost) => each.name],
   ] as const) {
     const seen = new Set<string>();
     for (const each of hosts) {

@@ -2,8 +2,8 @@ import { CodedError, messageOf } from '../../api/errors.ts';
 import { plainText } from '../../api/plain-text.ts';
 import { EXIT } from '../exit.ts';
 import { table, type Output } from '../output.ts';
-import type { Host } from './hosts.ts';
-import { importOne, type Imported, type ImportPorts, type ImportWish, type StepName } from './import-one.ts';
+import type { ImportHost } from './hosts.ts';
+import { importOne, type Imported, type ImportPorts, type ImportWish, type ImportStep } from './import-one.ts';
 
 /** What came of one machine. */
 export interface ImportResult {
@@ -11,14 +11,14 @@ export interface ImportResult {
   state: 'Imported' | 'Unchanged' | 'Ready' | 'Pending' | 'Failed';
   machine?: string;
   phase?: string;
-  did?: StepName[];
+  did?: ImportStep[];
   seconds: number;
   reason?: string;
   message?: string;
   next?: string;
 }
 
-const DOING: Record<StepName, string> = {
+const DOING: Record<ImportStep, string> = {
   inspect: 'is inspected',
   machine: 'gets its Machine',
   transfer: 'takes the archive',
@@ -29,8 +29,8 @@ const DOING: Record<StepName, string> = {
 };
 
 export interface ImportAll {
-  hosts: readonly Host[];
-  wishOf: (host: Host) => Promise<ImportWish>;
+  hosts: readonly ImportHost[];
+  wishOf: (host: ImportHost) => Promise<ImportWish>;
   ports: ImportPorts;
   /** Side by side. */
   parallel: number;
@@ -44,11 +44,11 @@ export async function importAll({ hosts, wishOf, ports, parallel, output, quiet 
   const waiting = [...hosts.entries()];
   const { clock, signal } = ports;
 
-  async function one(host: Host): Promise<ImportResult> {
+  async function one(host: ImportHost): Promise<ImportResult> {
     const begun = clock.monotonic();
     const at = host.port === 22 ? host.host : `${host.host}:${host.port}`;
     const seconds = (): number => Math.round((clock.monotonic() - begun) / 100) / 10;
-    const onStep = (step: StepName): void => {
+    const onStep = (step: ImportStep): void => {
       if (!quiet) output.say('doing', `${at} ${DOING[step]}`);
     };
     try {

@@ -11,12 +11,12 @@ import { sleep } from '../../kube/clock.ts';
 import type { AgentPackage } from '../agent-package/build.ts';
 import type { Architecture } from '../agent-package/runtime.ts';
 import type { ImportCell } from './cell.ts';
-import { archOf, factOf, foreignAgent, importError, machineName, obstacles, readFacts, type Facts, IMPORT_ERRORS } from './facts.ts';
-import type { Host } from './hosts.ts';
+import { archOf, factOf, foreignAgent, importError, machineName, obstacles, readFacts, type HostFacts, IMPORT_ERRORS } from './facts.ts';
+import type { ImportHost } from './hosts.ts';
 import { BOOTSTRAP, EXITS, INSPECT, INSTALL, JOURNAL, START, TRANSFER } from './scripts.ts';
 
 export const STEPS = ['inspect', 'machine', 'transfer', 'install', 'admit', 'start', 'join'] as const;
-export type StepName = (typeof STEPS)[number];
+export type ImportStep = (typeof STEPS)[number];
 
 export interface PreparedPackage extends AgentPackage {
   /** Path of the archive, compressed by gzip. */
@@ -24,7 +24,7 @@ export interface PreparedPackage extends AgentPackage {
 }
 
 export interface ImportWish {
-  host: Host;
+  host: ImportHost;
   /** Confirmed. */
   hostKeys: readonly string[];
   pool: string;
@@ -56,7 +56,7 @@ export interface Imported {
   /** Absent in a dry run. */
   machine?: Stored<Machine>;
   /** Steps that changed something. */
-  did: StepName[];
+  did: ImportStep[];
 }
 
 const INSPECT_MS = 60_000;
@@ -70,8 +70,8 @@ const AGAIN_MS = 2000;
  * Imports one machine. Nothing is remembered in between: each step reads the state of the machine and of the cell, and does what is missing, so that after any
  * interruption the same command, run by any person, goes on. Errors: `REMOTE_ERRORS`, `IMPORT_ERRORS`, and those of the API.
  */
-export async function importOne(wish: ImportWish, ports: ImportPorts, onStep: (step: StepName) => void): Promise<Imported> {
-  const did = new Set<StepName>();
+export async function importOne(wish: ImportWish, ports: ImportPorts, onStep: (step: ImportStep) => void): Promise<Imported> {
+  const did = new Set<ImportStep>();
   for (let tries = 1; ; tries++) {
     try {
       return { ...(await attempt(wish, ports, onStep, did)), did: [...did] };
@@ -88,15 +88,15 @@ interface Attempt {
   wish: ImportWish;
   ports: ImportPorts;
   run: (call: RemoteCall) => Promise<RemoteResult>;
-  onStep: (step: StepName) => void;
-  did: Set<StepName>;
+  onStep: (step: ImportStep) => void;
+  did: Set<ImportStep>;
 }
 
 async function attempt(
   wish: ImportWish,
   ports: ImportPorts,
-  onStep: (step: StepName) => void,
-  did: Set<StepName>,
+  onStep: (step: ImportStep) => void,
+  did: Set<ImportStep>,
 ): Promise<Omit<Imported, 'did'>> {
   const { host, hostKeys } = wish;
   const target: RemoteTarget = { host: host.host, port: host.port, user: host.user, hostKeys };
@@ -125,7 +125,7 @@ async function attempt(
 }
 
 /** The Machine with its admission open. An agent that is there already belongs to a Machine: where that is not this one, none is made. */
-async function openMachine({ wish, ports, onStep }: Attempt, facts: Facts, name: string): ReturnType<ImportCell['opened']> {
+async function openMachine({ wish, ports, onStep }: Attempt, facts: HostFacts, name: string): ReturnType<ImportCell['opened']> {
   const { cell, signal, server } = ports;
   const { host, hostKeys, pool, labels } = wish;
   onStep('machine');
@@ -140,7 +140,7 @@ async function openMachine({ wish, ports, onStep }: Attempt, facts: Facts, name:
 }
 
 /** Installs the agent; true: it was installed before. Errors: `ArchitectureUnknown`, and those of the scripts. */
-async function installAgent({ ports, run, onStep, did }: Attempt, facts: Facts): Promise<boolean> {
+async function installAgent({ ports, run, onStep, did }: Attempt, facts: HostFacts): Promise<boolean> {
   const arch = archOf(facts);
   if (arch === undefined) throw importError('ArchitectureUnknown', 'its architecture has no package', 'x86_64 and aarch64 have one');
   const archive = await ports.packageFor(arch);
@@ -202,7 +202,7 @@ async function join({ wish, ports, run, onStep }: Attempt, machine: Stored<Machi
 }
 
 /** Errors: the worst of what is in the way. */
-async function inspect(run: (call: RemoteCall) => Promise<RemoteResult>, { clock, serverMs, server }: ImportPorts): Promise<Facts> {
+async function inspect(run: (call: RemoteCall) => Promise<RemoteResult>, { clock, serverMs, server }: ImportPorts): Promise<HostFacts> {
   const url = new URL(server);
   const args = [url.hostname.replaceAll(/[[\]]/g, ''), url.port === '' ? '443' : url.port];
   const begun = clock.monotonic();

@@ -8,13 +8,13 @@ import type { FleetView } from '../../sync/fleet/observe.ts';
 import type { Plan } from '../../sync/plan.ts';
 import { REMOVAL } from '../../sync/records.ts';
 import { goesBack, isNew } from '../../sync/rollout/lane.ts';
-import { blockedIn, type Blocked } from './waits.ts';
+import { blockedIn, type BlockedUnit } from './waits.ts';
 import { clusterChanges, type ClusterChanges } from './cluster-changes.ts';
 import { changeOf, effectOf, type MachineEffect } from './disruption.ts';
 import { declared, fieldChanges, type FieldChange } from './fields.ts';
-import { knownOf, type Known } from './known.ts';
+import { knownOf, type KnownHub } from './known.ts';
 
-export type Lane = 'Forward' | 'Restore';
+export type ForecastLane = 'Forward' | 'Restore';
 
 export interface ClusterForecast {
   name: string;
@@ -22,14 +22,14 @@ export interface ClusterForecast {
   /** Removing: an earlier commit removes it, which goes on. Keep: it is there already, and what was wanted since is not. TakeOver: no Rollout has it yet. */
   change: 'Add' | 'Change' | 'Remove' | 'Removing' | 'Keep' | 'TakeOver';
   /** Restore: at once, in all stages (docs/protocols.md#e6). */
-  lane: Lane;
+  lane: ForecastLane;
   /** Undefined: what is there now is not known here. */
   fields: FieldChange[] | undefined;
   effect?: MachineEffect;
   /** Clusters that halted this content, with their messages: it begins nowhere until a person retries it (docs/protocols.md#e13). */
   halts: readonly string[];
   /** What taking the commit back does there. */
-  revert: { lane: Lane; disruption?: Disruption };
+  revert: { lane: ForecastLane; disruption?: Disruption };
 }
 
 export interface UnitForecast {
@@ -47,7 +47,7 @@ export interface Forecast {
   /** What the commit changes of the Clusters themselves. */
   clusters: ClusterChanges[];
   /** Where nothing can begin now, and why. */
-  blocked: Blocked[];
+  blocked: BlockedUnit[];
   /** Units that the commit no longer declares and that are never deleted. */
   kept: { unit: string; cluster: string }[];
   heldBack: { message: string; next: string; all: readonly string[] } | undefined;
@@ -73,7 +73,7 @@ export interface ForecastInput {
 
 interface Context {
   input: ForecastInput;
-  known: Known;
+  known: KnownHub;
   nowMs: number;
   /** The longest of the stages. */
   soakMs: number;
@@ -135,7 +135,7 @@ type ClusterChange = RolloutUnit['clusters'][number];
  * A unit that changes in one cluster is carried whole: where its content is what a Rollout wants already, nothing becomes of it. `from` and `digest` are both absent
  * where an earlier commit removes it: that goes on while something is there.
  */
-function isChange({ name, digest, from }: ClusterChange, unit: string, isCarried: ForecastInput['isCarried'], known: Known): boolean {
+function isChange({ name, digest, from }: ClusterChange, unit: string, isCarried: ForecastInput['isCarried'], known: KnownHub): boolean {
   if (digest === undefined && from === undefined) return known.there(name, unit).length > 0;
   return digest !== from || !isCarried(name, unit);
 }
@@ -173,14 +173,14 @@ function changeKind({ digest, from }: ClusterChange, there: readonly string[]): 
 }
 
 /** By docs/protocols.md#e6: what was verified there, and is revoked nowhere, goes back at once; what is new there is taken back at once. */
-function laneOf(unit: string, cluster: string, digest: string | undefined, { known, nowMs, soakMs }: Context): Lane {
+function laneOf(unit: string, cluster: string, digest: string | undefined, { known, nowMs, soakMs }: Context): ForecastLane {
   const record = known.record(cluster, unit);
   if (digest !== undefined) return record?.digest === undefined ? 'Forward' : laneTo(digest, record, unit, known);
   if (record?.begun === REMOVAL) return record.removal?.lane ?? 'Forward';
   return record !== undefined && isNew(record, nowMs, soakMs) ? 'Restore' : 'Forward';
 }
 
-function laneTo(digest: string, record: UnitStatus | undefined, unit: string, known: Known): Lane {
+function laneTo(digest: string, record: UnitStatus | undefined, unit: string, known: KnownHub): ForecastLane {
   const verified = record?.verified?.find((each) => each.digest === digest);
   if (verified === undefined) return 'Forward';
   if (record?.revoked?.includes(digest) === true) return 'Forward';

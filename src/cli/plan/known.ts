@@ -11,7 +11,7 @@ import { groupsIn, type MachineGroup } from './members.ts';
 type ContentOf = (digest: string) => readonly KubeObject[] | undefined;
 type RenderedUnit = RenderedCommit['clusters'][number]['units'][number];
 
-export interface Known {
+export interface KnownHub {
   cluster(name: string): Cluster | undefined;
   /** Of this Fleet. */
   record(cluster: string, unit: string): UnitStatus | undefined;
@@ -32,7 +32,7 @@ export interface Known {
   halts(unit: string, digest: string): readonly string[];
 }
 
-export function knownOf({ fleet, clusters }: FleetView, commit: RenderedCommit, contentOf: ContentOf): Known {
+export function knownOf({ fleet, clusters }: FleetView, commit: RenderedCommit, contentOf: ContentOf): KnownHub {
   const groups = new Map<string, MachineGroup[]>();
   const byName = new Map(clusters.map((cluster) => [cluster.metadata.name, cluster]));
   const records = new Map(

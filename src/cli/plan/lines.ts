@@ -3,7 +3,7 @@ import { canonical } from '../../api/digest.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { MachineEffect } from './disruption.ts';
 import { isNothing, type ClusterForecast, type Forecast, type UnitForecast } from './forecast.ts';
-import type { Blocked } from './waits.ts';
+import type { BlockedUnit } from './waits.ts';
 import type { ClusterChanges } from './cluster-changes.ts';
 import type { FieldChange } from './fields.ts';
 import type { Made } from './make.ts';
@@ -249,7 +249,7 @@ function clusterLines({ cluster, change, fields }: ClusterChanges): string[] {
   }
 }
 
-function blockedLines(blocked: readonly Blocked[]): string[] {
+function blockedLines(blocked: readonly BlockedUnit[]): string[] {
   return [...Map.groupBy(blocked, ({ unit = 'Nothing', reason }) => `${unit} ${reason}`).values()].map((its) => {
     const [{ unit, reason } = { unit: undefined, reason: '' }] = its;
     const names = namesText([...new Set(its.map(({ cluster }) => cluster))]);

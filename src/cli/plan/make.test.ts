@@ -16,7 +16,7 @@ import { judgeObject } from '../object-rules.ts';
 import { planLines } from './lines.ts';
 import { makePlan, type Made } from './make.ts';
 import { planMarkdown } from './markdown.ts';
-import { parseSnapshot, snapshotText, type Snapshot } from './snapshot.ts';
+import { parseSnapshot, snapshotText, type HubSnapshot } from './snapshot.ts';
 
 const SIGNAL = AbortSignal.timeout(120_000);
 const STAGES = [
@@ -61,7 +61,12 @@ function write(version: string, machines = 4): void {
 }
 
 /** A hub that has accepted a commit and proved all of it; `also`: digests that were proven before. */
-async function hubAt(oid: string, version: string, machines = 4, change: (cluster: Cluster) => void = () => undefined): Promise<Snapshot> {
+async function hubAt(
+  oid: string,
+  version: string,
+  machines = 4,
+  change: (cluster: Cluster) => void = () => undefined,
+): Promise<HubSnapshot> {
   const rendered = await renderTree(new Map([['fleet/main.ts', fleetText(version, machines)]]), {}, renderer, SIGNAL);
   const clusters = rendered.clusters.map(({ name, object, units }): Stored<Cluster> => {
     const at = '2026-11-20T00:00:00Z';
@@ -124,7 +129,7 @@ function rolloutOf(commit: string, { clusters }: RenderedCommit): Stored<Rollout
   };
 }
 
-const planOf = async (snapshot: Snapshot, revision?: string, fleet?: string): Promise<Made> =>
+const planOf = async (snapshot: HubSnapshot, revision?: string, fleet?: string): Promise<Made> =>
   await makePlan({ folder: root, revision, fleet }, snapshot, renderer, SIGNAL);
 const text = (made: Made): string => planLines(made).join('\n');
 

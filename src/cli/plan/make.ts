@@ -17,7 +17,7 @@ import type { Isolation } from '../../sync/render/wall.ts';
 import { readFolder } from './folder.ts';
 import { forecast, type Forecast } from './forecast.ts';
 import { commitsSince, historyWarning, resolveRevision } from './history.ts';
-import { WITHHELD, type Snapshot } from './snapshot.ts';
+import { WITHHELD, type HubSnapshot } from './snapshot.ts';
 import { cliError } from '../errors.ts';
 
 export interface PlanRequest {
@@ -42,7 +42,7 @@ export interface Made {
 }
 
 /** Errors: those of Git, `NoSuchFleet`. What the hub would refuse is a result. */
-export async function makePlan(request: PlanRequest, snapshot: Snapshot, renderer: Renderer, signal: AbortSignal): Promise<Made> {
+export async function makePlan(request: PlanRequest, snapshot: HubSnapshot, renderer: Renderer, signal: AbortSignal): Promise<Made> {
   const fleet = fleetOf(snapshot, request.fleet);
   const source = openSource({ kind: 'local', path: request.folder }, { fs, fetch, clock: systemClock() });
   const commit = request.revision === undefined ? undefined : await resolveRevision(request.folder, request.revision);
@@ -74,7 +74,7 @@ export async function makePlan(request: PlanRequest, snapshot: Snapshot, rendere
   }
 }
 
-function fleetOf({ fleets }: Snapshot, name: string | undefined): Stored<Fleet> {
+function fleetOf({ fleets }: HubSnapshot, name: string | undefined): Stored<Fleet> {
   const names = fleets.map(({ metadata }) => metadata.name).join(', ') || 'none';
   const found = name === undefined ? (fleets.length === 1 ? fleets[0] : undefined) : fleets.find(({ metadata }) => metadata.name === name);
   if (found !== undefined) return found;

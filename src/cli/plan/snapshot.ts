@@ -10,7 +10,7 @@ import { cliError } from '../errors.ts';
 
 export const SNAPSHOT_KIND = 'FleetSnapshot';
 
-export interface Snapshot {
+export interface HubSnapshot {
   /** RFC 3339, by the clock of who took it. */
   takenAt: string;
   fleets: Stored<Fleet>[];
@@ -21,7 +21,7 @@ export interface Snapshot {
 }
 
 /** Reads a hub. Nothing is written. */
-export async function takeSnapshot(hub: Client, nowMs: number): Promise<Snapshot> {
+export async function takeSnapshot(hub: Client, nowMs: number): Promise<HubSnapshot> {
   const [fleets, clusters, rollouts] = await Promise.all([hub.listAll(Fleets), hub.listAll(Clusters), hub.listAll(Rollouts)]);
   return {
     takenAt: new Date(nowMs).toISOString(),
@@ -35,7 +35,7 @@ export async function takeSnapshot(hub: Client, nowMs: number): Promise<Snapshot
 export const WITHHELD = '(withheld)';
 
 /** As it is kept in a file: only the fields that a plan reads, so that no address, message or name from a cell gets into it. */
-export function snapshotText({ takenAt, fleets, clusters, rollouts }: Snapshot): string {
+export function snapshotText({ takenAt, fleets, clusters, rollouts }: HubSnapshot): string {
   const kept = {
     apiVersion: API_VERSION,
     kind: SNAPSHOT_KIND,
@@ -106,7 +106,7 @@ function rolloutOf({ apiVersion, kind, metadata, spec, status }: Stored<Rollout>
 }
 
 /** Errors: InvalidSnapshot, which names the field. */
-export function parseSnapshot(text: string, file: string): Snapshot {
+export function parseSnapshot(text: string, file: string): HubSnapshot {
   const invalid = (message: string, cause?: unknown): CodedError =>
     cliError('InvalidSnapshot', `${file} is no snapshot of a hub: ${message}`, { cause, next: 'kubenode snapshot > FILE' });
   let value: unknown;

@@ -2,9 +2,9 @@
 import type { FleetView } from '../../sync/fleet/observe.ts';
 import type { Plan } from '../../sync/plan.ts';
 import type { UnitForecast } from './forecast.ts';
-import type { Known } from './known.ts';
+import type { KnownHub } from './known.ts';
 
-export interface Blocked {
+export interface BlockedUnit {
   cluster: string;
   /** Undefined: all units. */
   unit?: string;
@@ -16,12 +16,12 @@ export interface BlockedInput {
   planned: Plan;
   /** What changes. */
   units: readonly UnitForecast[];
-  known: Known;
+  known: KnownHub;
   /** Clusters that are paused after the commit. */
   paused: ReadonlySet<string>;
 }
 
-export function blockedIn(input: BlockedInput): Blocked[] {
+export function blockedIn(input: BlockedInput): BlockedUnit[] {
   const changed = new Set(input.units.flatMap((unit) => unit.clusters.map(({ name }) => name)));
   const earlier = input.units.flatMap((unit) => unprovenBefore(unit, input).filter((name) => !changed.has(name)));
   const clusters = [...changed, ...new Set(earlier)];
@@ -53,7 +53,7 @@ function unprovenBefore({ unit, clusters }: UnitForecast, { planned, known }: Bl
   });
 }
 
-function blockedUnit({ unit, clusters }: UnitForecast, { view, planned, known }: BlockedInput): Blocked[] {
+function blockedUnit({ unit, clusters }: UnitForecast, { view, planned, known }: BlockedInput): BlockedUnit[] {
   const wanted = new Map(planned.units.find((each) => each.unit === unit)?.clusters.map(({ name, digest }) => [name, digest]));
   return clusters.flatMap(({ name: cluster, lane }) => {
     const owner = known.foreign(cluster, unit);

@@ -15,7 +15,7 @@ import type { Client } from '../../kube/client.ts';
 import { sameConnection, type ConnectionFlags } from '../connection.ts';
 import { cliError } from '../errors.ts';
 
-export type Subject =
+export type WhySubject =
   | { kind: 'machine'; object: Stored<Machine> }
   | { kind: 'job'; object: Stored<RemedyOperationJob> }
   | { kind: 'rollout'; object: Stored<Rollout> }
@@ -28,7 +28,7 @@ export type Subject =
 /** Of kinds, as messages list them. */
 const NAMES = 'node, machine, job, rule, machineset, machinecomponentset, rollout, cluster, fleet';
 /** Words before a slash, as kubectl takes them. */
-const KINDS: Readonly<Record<string, Subject['kind']>> = {
+const KINDS: Readonly<Record<string, WhySubject['kind']>> = {
   node: 'machine',
   nodes: 'machine',
   no: 'machine',
@@ -60,7 +60,7 @@ const KINDS: Readonly<Record<string, Subject['kind']>> = {
 };
 
 /** What was asked for: `NAME`, `KIND/NAME`, and as kubectl and we print it, `KIND.kubenode.io/NAME` and `KIND/NAMESPACE/NAME`. */
-function asked(text: string): { kind: Subject['kind'] | undefined; namespace: string | undefined; name: string } {
+function asked(text: string): { kind: WhySubject['kind'] | undefined; namespace: string | undefined; name: string } {
   const parts = text.split('/');
   const name = parts.at(-1) ?? '';
   const word = parts.length === 1 ? undefined : parts[0];
@@ -73,10 +73,15 @@ function asked(text: string): { kind: Subject['kind'] | undefined; namespace: st
 }
 
 /** The one thing of this name. A Node is the Machine that claimed it. Throws Usage, NotFound, Ambiguous, each with what to do next. */
-export async function findSubject(client: Client, text: string, pool: string | undefined, flags: ConnectionFlags = {}): Promise<Subject> {
+export async function findSubject(
+  client: Client,
+  text: string,
+  pool: string | undefined,
+  flags: ConnectionFlags = {},
+): Promise<WhySubject> {
   const { kind, name, ...named } = asked(text);
   const namespace = named.namespace ?? pool;
-  const wants = (each: Subject['kind']): boolean => kind === undefined || kind === each;
+  const wants = (each: WhySubject['kind']): boolean => kind === undefined || kind === each;
   const [machines, jobs, rollouts, rules, sets, componentSets, clusters, fleets] = await Promise.all([
     wants('machine') ? machinesNamed(client, name, namespace) : [],
     wants('job') ? ofName(client, RemedyOperationJobs, name, namespace) : [],
@@ -87,7 +92,7 @@ export async function findSubject(client: Client, text: string, pool: string | u
     wants('cluster') ? ofName(client, Clusters, name, undefined) : [],
     wants('fleet') ? ofName(client, Fleets, name, undefined) : [],
   ]);
-  const found: Subject[] = [
+  const found: WhySubject[] = [
     ...machines.map((object) => ({ kind: 'machine' as const, object })),
     ...jobs.map((object) => ({ kind: 'job' as const, object })),
     ...rollouts.map((object) => ({ kind: 'rollout' as const, object })),
@@ -117,7 +122,7 @@ export async function findSubject(client: Client, text: string, pool: string | u
 }
 
 /** `job/web/hung-x7` */
-export function nameOf({ kind, object }: Subject): string {
+export function nameOf({ kind, object }: WhySubject): string {
   const { namespace, name } = object.metadata;
   return `${kind}/${namespace === undefined ? '' : `${namespace}/`}${name}`;
 }

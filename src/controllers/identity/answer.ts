@@ -5,23 +5,23 @@ import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
-import type { Asked, Known, Verdict } from './asked.ts';
+import type { Asked, RequesterFacts, SigningVerdict } from './asked.ts';
 import { decide } from './decide.ts';
 import { beside, BY_NODE, BY_UID, isAfter, machineNow, type IdentityDeps } from './context.ts';
-import { readHold, withRequest, writeHold, type Hold } from './holds.ts';
+import { readHold, withRequest, writeHold, type NameHold } from './holds.ts';
 import { nodeFor } from './kubelet.ts';
 import { conditionFor, recordBootstrap } from './record.ts';
 import { answer, askedOf, machineOf, type StoredRequest } from './requests.ts';
 
 export const AGAIN_MS = 5_000;
 
-type Answer = Extract<Verdict, { do: 'Approve' | 'Deny' }>;
+type Answer = Extract<SigningVerdict, { do: 'Approve' | 'Deny' }>;
 
 /** What a decision sees, and whose the name of the Node is as it was read. */
 interface Observed {
-  known: Known;
+  known: RequesterFacts;
   node: string | undefined;
-  hold: Hold | undefined;
+  hold: NameHold | undefined;
 }
 
 export async function judge(deps: IdentityDeps, request: StoredRequest, run: ReconcileContext): Promise<QueueResult | void> {
@@ -51,7 +51,7 @@ async function observe(deps: IdentityDeps, request: StoredRequest, asked: Asked,
   const node = nodeFor(asked);
   const hold = node === undefined ? undefined : await readHold(run.client, namespace, node, signal);
   const unsigned = Object.keys(hold?.ends ?? {}).filter((uid) => requests.byIndex(BY_UID, uid).length > 0);
-  const known: Known = {
+  const known: RequesterFacts = {
     nowMs: clock.now(),
     machine: await machineNow(deps, request),
     ofNode: node === undefined ? [] : machines.byIndex(BY_NODE, node),

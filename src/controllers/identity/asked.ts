@@ -2,7 +2,7 @@
 import type { Node } from '../../api/builtin.ts';
 import type { Bootstrap, Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
-import type { Hold } from './holds.ts';
+import type { NameHold } from './holds.ts';
 import type { ServerNames } from './server-names.ts';
 import type { SigningRequest } from './signing-request.ts';
 import { plainText } from '../../api/plain-text.ts';
@@ -24,7 +24,7 @@ export interface Asked {
   request: SigningRequest | { unreadable: string };
 }
 
-export interface Known {
+export interface RequesterFacts {
   nowMs: number;
   /** The Machine that the requester's name stands for, read live. */
   machine: Stored<Machine> | undefined;
@@ -35,7 +35,7 @@ export interface Known {
   /** The operators of the cell keep the name of that Node for Nodes that are not KubeNode's. */
   reserved: boolean;
   /** Which pool has the name of that Node, read live; undefined: none has. `unsigned`: UIDs of requests in it that are there, and of which no end is recorded. */
-  hold: (Pick<Hold, 'pool' | 'ends' | 'since'> & { unsigned: readonly string[] }) | undefined;
+  hold: (Pick<NameHold, 'pool' | 'ends' | 'since'> & { unsigned: readonly string[] }) | undefined;
   /** Open requests of the same requester to the same signer that were made after this one. */
   newer: number;
   server: ServerNames;
@@ -43,7 +43,7 @@ export interface Known {
   nodeDomains: readonly string[];
 }
 
-export type Verdict =
+export type SigningVerdict =
   /** KubeNode does not judge it. */
   | { do: 'Leave' }
   | { do: 'Wait'; why: string }
@@ -54,7 +54,7 @@ export type Verdict =
    */
   | { do: 'Approve'; reason: string; message: string; record?: Bootstrap; holder?: string };
 
-export const deny = (reason: string, message: string): Verdict => ({ do: 'Deny', reason, message: plainText(message) });
+export const deny = (reason: string, message: string): SigningVerdict => ({ do: 'Deny', reason, message: plainText(message) });
 
 /** Equal as sets, and without repetition. */
 export function isSet(found: readonly string[], expected: readonly string[]): boolean {

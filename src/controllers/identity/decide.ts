@@ -6,25 +6,25 @@ import { AGENT_USAGES, IDENTITY_SECONDS, requesterOf, SIGNERS, vouchedText, type
 import { AGENTS, agentUser } from '../../api/identity.ts';
 import type { Bootstrap } from '../../api/machine.ts';
 import { rfc3339 } from '../../kube/clock.ts';
-import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
+import { deny, isSet, type Asked, type RequesterFacts, type SigningVerdict } from './asked.ts';
 import { decideKubelet } from './kubelet.ts';
 import { kindOfKey, type SigningRequest } from './signing-request.ts';
 import { isVouched } from './voucher.ts';
 
-const LEAVE: Verdict = { do: 'Leave' };
+const LEAVE: SigningVerdict = { do: 'Leave' };
 
 /** What a request claims that no other approver may be left to approve. */
 function claimsAgent(request: Asked['request']): boolean {
   return 'subject' in request && request.subject.some(({ value }) => value.toLowerCase().startsWith('kubenode:'));
 }
 
-export function decide(asked: Asked, known: Known): Verdict {
+export function decide(asked: Asked, known: RequesterFacts): SigningVerdict {
   if (asked.signerName === SIGNERS.client) return decideAgent(asked, known);
   if (asked.signerName === SIGNERS.kubeletClient || asked.signerName === SIGNERS.kubeletServing) return decideKubelet(asked, known);
   return LEAVE;
 }
 
-function decideAgent(asked: Asked, { machine, nowMs }: Known): Verdict {
+function decideAgent(asked: Asked, { machine, nowMs }: RequesterFacts): SigningVerdict {
   const requester = requesterOf(asked.username);
   const claimed = claimsAgent(asked.request);
   if (requester === undefined)
@@ -73,7 +73,7 @@ function errorIn(asked: Asked, request: SigningRequest, requester: MachineKey): 
 }
 
 /** One request in an epoch. It is recorded first: what was recorded before a crash is approved after it. */
-function admission(asked: Asked, { keySHA256 }: SigningRequest, bootstrap: Bootstrap, nowMs: number): Verdict {
+function admission(asked: Asked, { keySHA256 }: SigningRequest, bootstrap: Bootstrap, nowMs: number): SigningVerdict {
   const { epoch, accountUID, tokenUntil, csrUID } = bootstrap;
   const admitted = { do: 'Approve', reason: 'Admitted', message: `admitted in epoch ${epoch}` } as const;
   if (csrUID === asked.uid) return admitted;
@@ -89,7 +89,7 @@ function admission(asked: Asked, { keySHA256 }: SigningRequest, bootstrap: Boots
  * By the identity itself. A certificate shows neither its epoch nor to which of two Machines of one name it belongs. The key shows both: it is the recorded one,
  * or the recorded one vouches for it.
  */
-function renewal(asked: Asked, request: SigningRequest, bootstrap: Bootstrap, requester: Requester, nowMs: number): Verdict {
+function renewal(asked: Asked, request: SigningRequest, bootstrap: Bootstrap, requester: Requester, nowMs: number): SigningVerdict {
   const { epoch, keySHA256, formerKeySHA256, by } = bootstrap;
   if (keySHA256 === undefined) return deny('NotAdmitted', `epoch ${epoch} is open: the node has to be admitted again`);
   if (requester.kind === 'Token' && by !== 'Token')

@@ -1,6 +1,6 @@
 /** A reader of DER that refuses everything that DER does not allow, so that no other reader can see something else in the same bytes. */
 
-export interface Element {
+export interface DerElement {
   tag: number;
   content: Buffer;
   /** With tag and length. */
@@ -23,7 +23,7 @@ export const TAG = {
 /** Thrown for everything that is not read; the message names what, never what the bytes hold. */
 export class DerError extends Error {}
 
-function readOne(bytes: Buffer, at: number): Element {
+function readOne(bytes: Buffer, at: number): DerElement {
   const tag = bytes[at];
   const first = bytes[at + 1];
   if (tag === undefined || first === undefined) throw new DerError('it ends too early');
@@ -44,8 +44,8 @@ function readOne(bytes: Buffer, at: number): Element {
 }
 
 /** All elements that the bytes are made of. */
-export function elementsOf(bytes: Buffer): Element[] {
-  const found: Element[] = [];
+export function elementsOf(bytes: Buffer): DerElement[] {
+  const found: DerElement[] = [];
   for (let at = 0; at < bytes.length;) {
     const element = readOne(bytes, at);
     found.push(element);
@@ -55,17 +55,17 @@ export function elementsOf(bytes: Buffer): Element[] {
 }
 
 /** The elements of one with this tag. */
-export function inside(element: Element | undefined, tag: number, what: string): Element[] {
+export function inside(element: DerElement | undefined, tag: number, what: string): DerElement[] {
   return elementsOf(contentOf(element, tag, what));
 }
 
-export function contentOf(element: Element | undefined, tag: number, what: string): Buffer {
+export function contentOf(element: DerElement | undefined, tag: number, what: string): Buffer {
   if (element?.tag !== tag) throw new DerError(`${what} is missing or of another kind`);
   return element.content;
 }
 
 /** Dotted. */
-export function oidOf(element: Element | undefined, what: string): string {
+export function oidOf(element: DerElement | undefined, what: string): string {
   const bytes = contentOf(element, TAG.oid, what);
   const parts: number[] = [];
   let value = 0;
@@ -85,7 +85,7 @@ export function oidOf(element: Element | undefined, what: string): string {
 }
 
 /** Of the kinds of text that are ASCII or UTF-8; a NUL or another control character is refused: some readers end there. */
-export function textOf(element: Element | undefined, what: string): string {
+export function textOf(element: DerElement | undefined, what: string): string {
   if (element === undefined || ![TAG.utf8, TAG.printable, TAG.ia5].some((tag) => tag === element.tag))
     throw new DerError(`${what} is no text of a kind that is read`);
   const text = element.content.toString('utf8');

@@ -13,7 +13,7 @@ import { rfc3339 } from '../../kube/clock.ts';
 /** By UID of a request that was approved, or `ISSUED`: when what it got ends, at the latest. */
 type Ends = Readonly<Record<string, string>>;
 
-export interface Hold {
+export interface NameHold {
   pool: string;
   ends: Ends;
   /** When the API server stored the request by which the pool took the name; undefined: an earlier version wrote the Lease. */
@@ -40,10 +40,10 @@ export const holdName = (node: string): string =>
   node.length <= 240 ? `node-name.${node}` : `node-hash.${createHash('sha256').update(node).digest('hex')}`;
 
 /** When the last certificate ends; -Infinity where there is none. */
-export const endOfHold = ({ ends }: Pick<Hold, 'ends'>): number => Math.max(...Object.values(ends).map(Date.parse));
+export const endOfHold = ({ ends }: Pick<NameHold, 'ends'>): number => Math.max(...Object.values(ends).map(Date.parse));
 
 /** Whether a process may have had such a certificate at that time, or may have it. */
-export const isHeld = (hold: Pick<Hold, 'ends'>, atMs: number): boolean => !(atMs > endOfHold(hold) + MARGIN_MS);
+export const isHeld = (hold: Pick<NameHold, 'ends'>, atMs: number): boolean => !(atMs > endOfHold(hold) + MARGIN_MS);
 
 const rest = (ends: Ends, nowMs: number): Ends => Object.fromEntries(Object.entries(ends).filter(([, end]) => Date.parse(end) > nowMs));
 const later = (...ends: (string | undefined)[]): string =>
@@ -81,7 +81,7 @@ export function endOfCertificate(base64: string): number | undefined {
 }
 
 /** As it is now. Errors: those of the API, and `HoldUnreadable`: nothing is approved for a name while it is unknown which pool holds it. */
-export async function readHold(client: Client, namespace: string, node: string, signal: AbortSignal): Promise<Hold | undefined> {
+export async function readHold(client: Client, namespace: string, node: string, signal: AbortSignal): Promise<NameHold | undefined> {
   const lease = await client.find(Leases, { namespace, name: holdName(node) }, { signal });
   if (lease === undefined) return undefined;
   const pool = lease.spec?.holderIdentity;
@@ -119,8 +119,8 @@ export interface HoldKey {
 export async function writeHold(
   client: Client,
   { namespace, node }: HoldKey,
-  before: Hold | undefined,
-  { pool, ends, since }: Pick<Hold, 'pool' | 'ends' | 'since'>,
+  before: NameHold | undefined,
+  { pool, ends, since }: Pick<NameHold, 'pool' | 'ends' | 'since'>,
   signal: AbortSignal,
 ): Promise<void> {
   const annotations = { [HOLD_ENDS]: JSON.stringify(ends), ...(since === undefined ? {} : { [HOLD_SINCE]: since }) };

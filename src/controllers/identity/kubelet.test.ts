@@ -3,7 +3,7 @@ import { SIGNERS } from '../../api/admission.ts';
 import type { Node } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
-import type { Asked, Known } from './asked.ts';
+import type { Asked, RequesterFacts } from './asked.ts';
 import { decide } from './decide.ts';
 import { nodeFor, nodeOf } from './kubelet.ts';
 import { AGENT_USER, asked, BOOTSTRAP_USER, known, machineWith, OPEN, summary, TOKEN_USER, type Made } from './testing/requests.ts';
@@ -53,7 +53,7 @@ describe('G4: a kubelet', () => {
     ...machine,
     metadata: { ...machine.metadata, deletionTimestamp: '2026-11-20T12:00:00Z' },
   });
-  const table: [string, Made, Partial<Asked>, Known, string][] = [
+  const table: [string, Made, Partial<Asked>, RequesterFacts, string][] = [
     ["its machine's agent asks for the Node of its machine", { subject }, agent, mine, 'Approve NodeOfMachine'],
     [
       'with key encipherment',
@@ -67,7 +67,7 @@ describe('G4: a kubelet', () => {
     ['a short key', { subject, algorithm: 'RSA-1024' }, client, claimed, 'Deny RequestInvalid'],
     ['another Node', { subject: [{ O: ['system:nodes'] }, { CN: ['system:node:b'] }] }, agent, mine, 'Deny RequestInvalid'],
     ['another Node, by a node', { subject: [{ O: ['system:nodes'] }, { CN: ['system:node:b'] }] }, client, claimed, 'Deny RequestInvalid'],
-    ...['..', 'a/b', '%2e%2e'].map((name): [string, Made, Partial<Asked>, Known, string] => [
+    ...['..', 'a/b', '%2e%2e'].map((name): [string, Made, Partial<Asked>, RequesterFacts, string] => [
       `G4h: a Node that cannot be (${name})`,
       { subject: [{ O: ['system:nodes'] }, { CN: [`system:node:${name}`] }] },
       agent,
@@ -425,7 +425,7 @@ describe('G4: a kubelet', () => {
       'Approve NodeOfMachine',
     ],
     ...['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', 'kubernetes.default.svc.cluster.local', 'localhost'].map(
-      (name): [string, Made, Partial<Asked>, Known, string] => {
+      (name): [string, Made, Partial<Asked>, RequesterFacts, string] => {
         const called = {
           ...owner,
           metadata: { ...owner.metadata, name },
@@ -484,7 +484,7 @@ describe('G4: a kubelet', () => {
   });
 
   /** Machine and Node of one name, asked for by the node. */
-  const called = (name: string, names: Made['names'], more: Partial<Stored<Machine>> = {}, knows: Partial<Known> = {}) => {
+  const called = (name: string, names: Made['names'], more: Partial<Stored<Machine>> = {}, knows: Partial<RequesterFacts> = {}) => {
     const named = { ...owner, metadata: { ...owner.metadata, name }, status: { ...owner.status, nodeRef: { name, uid: nodeRef.uid } } };
     return {
       made: {
@@ -568,7 +568,7 @@ describe('G4: a kubelet', () => {
 
   describe('G4c: a Node name with dots, which the person who made the Machine chose', () => {
     const name = 'vault.corp.example';
-    const judged = async (more: Partial<Stored<Machine>>, knows: Partial<Known> = {}, chosen = name) => {
+    const judged = async (more: Partial<Stored<Machine>>, knows: Partial<RequesterFacts> = {}, chosen = name) => {
       const { made, username, knows: all } = called(chosen, dns(chosen), more, knows);
       return summary(decide(await asked(made, { ...serving, username }), all));
     };
@@ -604,7 +604,7 @@ describe('G4: a kubelet', () => {
   });
 
   it('reads why a Node is not its own', async () => {
-    const why = async (knows: Partial<Known>) => {
+    const why = async (knows: Partial<RequesterFacts>) => {
       const verdict = decide(await asked({ subject }, agent), { ...mine, ...knows });
       return 'message' in verdict ? verdict.message : verdict.do;
     };

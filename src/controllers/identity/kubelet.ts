@@ -9,7 +9,7 @@ import { isSubdomain } from '../../api/object-name.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
 import { rfc3339 } from '../../kube/clock.ts';
-import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
+import { deny, isSet, type Asked, type RequesterFacts, type SigningVerdict } from './asked.ts';
 import { endOfHold, holdName, isHeld, MOST_UNSIGNED } from './holds.ts';
 import { isAddress, isOfServer } from './server-names.ts';
 import { canonicalAddress, kindOfKey, type SigningRequest } from './signing-request.ts';
@@ -18,7 +18,7 @@ const NODES = 'system:nodes';
 /** Requests of one node that are left to a person. */
 export const MOST_LEFT = 4;
 const NODE_USER = 'system:node:';
-const LEAVE: Verdict = { do: 'Leave' };
+const LEAVE: SigningVerdict = { do: 'Leave' };
 
 /**
  * The Node for which the requester may have a kubelet's certificate. It follows from the requester, and never from the request. undefined: there is none, or
@@ -37,7 +37,7 @@ export function nodeOf(asked: Pick<Asked, 'request'>): string | undefined {
   return name !== undefined && isSubdomain(name) ? name : undefined;
 }
 
-export function decideKubelet(asked: Asked, known: Known): Verdict {
+export function decideKubelet(asked: Asked, known: RequesterFacts): SigningVerdict {
   const agent = requesterOf(asked.username);
   const isNode = asked.username.startsWith(NODE_USER);
   // Others may have approvers of their own for nodes that they bootstrap.
@@ -84,7 +84,7 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
  * A Node that is there belongs to the Machine that has claimed it (by providerID, and then by UID), or that has its providerID. The provider reports the
  * providerID of the Machine. What a node or its agent reports about itself proves nothing.
  */
-function nodeVerdict(name: string, machine: Stored<Machine>, { node, reserved, server }: Known): Verdict | undefined {
+function nodeVerdict(name: string, machine: Stored<Machine>, { node, reserved, server }: RequesterFacts): SigningVerdict | undefined {
   if (isOfServer(name, server)) return serverName(`Node ${name}`);
   if (server.addresses === undefined && isAddress({ type: 'dns', value: name })) return { do: 'Wait', why: UNRESOLVED };
   if (reserved) return deny('NodeNameReserved', `the name of Node ${name} is reserved for Nodes that KubeNode does not manage`);
@@ -105,13 +105,13 @@ function nodeVerdict(name: string, machine: Stored<Machine>, { node, reserved, s
  * KubeNode leaves requests for other Nodes to other approvers. It denies the request where a pool has the name: left open, the request would still be there when
  * another Machine claims the Node. A kubelet that was too early asks again within a minute.
  */
-function judgeUnclaimed(node: string, { hold, nowMs }: Known): Verdict {
+function judgeUnclaimed(node: string, { hold, nowMs }: RequesterFacts): SigningVerdict {
   if (hold === undefined || !isHeld(hold, nowMs)) return LEAVE;
   return deny('NodeUnclaimed', `no Machine claims Node ${node}, whose name Machines of pool ${hold.pool} have certificates for`);
 }
 
 /** Certificates outlive their Machine: a machine of another pool that has one with this name would be this Machine's Node. */
-function judgeHeld(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: Known): Verdict {
+function judgeHeld(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: RequesterFacts): SigningVerdict {
   const { hold, nowMs } = known;
   const pool = machine.metadata.namespace ?? '';
   if (hold !== undefined && hold.pool !== pool && isHeld(hold, nowMs))
@@ -133,7 +133,7 @@ function judgeHeld(asked: Asked, machine: Stored<Machine>, node: string, serving
  * What is newer than the request, though the requester is this Machine's Node or agent only by it: then another client may have made the request. The API server
  * wrote all of these times, so no clock is compared with another (docs/protocols.md#g4g).
  */
-function whatCameAfter({ createdAt }: Asked, machine: Stored<Machine>, { node, hold }: Known): string | undefined {
+function whatCameAfter({ createdAt }: Asked, machine: Stored<Machine>, { node, hold }: RequesterFacts): string | undefined {
   const createdMs = Date.parse(createdAt);
   const isBefore = (at: string | undefined): boolean => at !== undefined && !(createdMs >= Date.parse(at));
   if (isBefore(machine.metadata.creationTimestamp)) return 'this Machine';
@@ -144,7 +144,7 @@ function whatCameAfter({ createdAt }: Asked, machine: Stored<Machine>, { node, h
   return isBefore(hold.since) ? 'this pool had the name of the Node' : undefined;
 }
 
-function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: Known): Verdict {
+function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: RequesterFacts): SigningVerdict {
   if (machine.metadata.deletionTimestamp !== undefined) return deny('MachineDeleting', `Machine ${machine.metadata.name} is being deleted`);
   if ('unreadable' in asked.request) return deny('RequestUnreadable', `the request cannot be read: ${asked.request.unreadable}`);
   const wrong = subjectError(asked.request, node) ?? usageError(asked.usages, serving) ?? lifeError(asked) ?? keyError(asked.request);
@@ -186,16 +186,17 @@ function keyError({ key }: SigningRequest): string | undefined {
   return `its key is too short: ${kindOfKey(key)}`;
 }
 
-const serverName = (what: string): Verdict => deny('ServerName', `${what} is a name by which clients reach the API server`);
-const serviceName = (name: string): Verdict => deny('NameOfAnother', `${name} is a name by which clients reach services of a cluster`);
+const serverName = (what: string): SigningVerdict => deny('ServerName', `${what} is a name by which clients reach the API server`);
+const serviceName = (name: string): SigningVerdict =>
+  deny('NameOfAnother', `${name} is a name by which clients reach services of a cluster`);
 const UNRESOLVED = 'the addresses of the API server are not known: the name service gives no answer';
 
 function judgeNames(
   { names, others }: SigningRequest,
   machine: Stored<Machine>,
   node: string,
-  { server, nodeDomains, newer }: Known,
-): Verdict {
+  { server, nodeDomains, newer }: RequesterFacts,
+): SigningVerdict {
   if (others.length > 0) return deny('RequestInvalid', `it asks for extensions or attributes ${others.join(', ')}`);
   if (names.length === 0) return deny('RequestInvalid', 'a serving certificate needs alternative names');
   if (isServiceName(node)) return serviceName(node);
@@ -221,7 +222,7 @@ function judgeNames(
 }
 
 /** A kubelet gives a request up after a quarter of an hour and makes another: an older one is of no use to it, and only fills memory. */
-function leftToPerson(newer: number): Verdict {
+function leftToPerson(newer: number): SigningVerdict {
   if (newer < MOST_LEFT) return LEAVE;
   return deny('TooManyRequests', `${newer} newer requests of this node wait for a person (kubectl certificate approve)`);
 }

@@ -4,7 +4,7 @@ import { CertificateSigningRequests, type CertificateSigningRequest } from '../.
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import { rfc3339 } from '../../kube/clock.ts';
-import type { Asked, Verdict } from './asked.ts';
+import type { Asked, SigningVerdict } from './asked.ts';
 import { DerError } from './der.ts';
 import { parseSigningRequest } from './signing-request.ts';
 
@@ -90,7 +90,7 @@ export function requestOf(text: string): Asked['request'] {
 export async function answer(
   client: Client,
   request: StoredRequest,
-  verdict: Extract<Verdict, { do: 'Approve' | 'Deny' }>,
+  verdict: Extract<SigningVerdict, { do: 'Approve' | 'Deny' }>,
   nowMs: number,
   signal: AbortSignal,
 ): Promise<void> {

@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto';
 import { isIPv4, isIPv6 } from 'node:net';
-import { contentOf, DerError, elementsOf, inside, oidOf, TAG, textOf, type Element } from './der.ts';
+import { contentOf, DerError, elementsOf, inside, oidOf, TAG, textOf, type DerElement } from './der.ts';
 
 export interface SubjectName {
   type: 'dns' | 'ip' | 'email' | 'uri' | 'other';
@@ -91,7 +91,7 @@ function bytesOf(base64: string): Buffer {
   return der;
 }
 
-function isSigned(info: Buffer, algorithm: Element | undefined, signature: Element | undefined, key: KeyObject): boolean {
+function isSigned(info: Buffer, algorithm: DerElement | undefined, signature: DerElement | undefined, key: KeyObject): boolean {
   const [oid, parameters, ...rest] = inside(algorithm, TAG.sequence, 'the signature algorithm');
   const name = oidOf(oid, 'the signature algorithm');
   const hash = HASHES[name];
@@ -103,7 +103,7 @@ function isSigned(info: Buffer, algorithm: Element | undefined, signature: Eleme
   return verify(hash, info, key, bits.subarray(1));
 }
 
-function subjectOf(name: Element | undefined): SigningRequest['subject'] {
+function subjectOf(name: DerElement | undefined): SigningRequest['subject'] {
   return inside(name, TAG.sequence, 'the subject').flatMap((relative) =>
     inside(relative, TAG.set, 'a part of the subject').map((attribute) => {
       const [type, value, ...rest] = inside(attribute, TAG.sequence, 'an attribute of the subject');
@@ -114,7 +114,7 @@ function subjectOf(name: Element | undefined): SigningRequest['subject'] {
   );
 }
 
-function attributesOf(attributes: Element | undefined): Pick<SigningRequest, 'names' | 'others'> {
+function attributesOf(attributes: DerElement | undefined): Pick<SigningRequest, 'names' | 'others'> {
   const names: SubjectName[] = [];
   const others: string[] = [];
   let extended = false;
@@ -135,7 +135,7 @@ function attributesOf(attributes: Element | undefined): Pick<SigningRequest, 'na
   return { names, others };
 }
 
-function extensionInto(extension: Element, names: SubjectName[], others: string[]): void {
+function extensionInto(extension: DerElement, names: SubjectName[], others: string[]): void {
   const parts = inside(extension, TAG.sequence, 'an extension');
   const oid = oidOf(parts[0], 'the type of an extension');
   const value = parts.length === 3 ? parts[2] : parts[1];
@@ -154,7 +154,7 @@ function extensionInto(extension: Element, names: SubjectName[], others: string[
   names.push(...found.map(nameOf));
 }
 
-function nameOf(element: Element): SubjectName {
+function nameOf(element: DerElement): SubjectName {
   const { tag, content } = element;
   const types: Record<number, SubjectName['type']> = { 0x81: 'email', 0x82: 'dns', 0x86: 'uri' };
   if (tag === 0x87) return { type: 'ip', value: addressOf(content) };

@@ -56,7 +56,7 @@ function selectionOf({ pools, selector }: MachineComponentSet['spec']): string {
   return sha256Hex(canonical({ pools: pools ?? null, selector: selector ?? null })).slice(0, 24);
 }
 
-export type Counted = Revision & { since: number };
+export type CountedContent = Revision & { since: number };
 
 /**
  * The revision that counts the content of `spec`: the recorded one while the content is the same, else the next number. `floor` is the highest
@@ -68,7 +68,7 @@ export type Counted = Revision & { since: number };
 export function revisionOf(
   set: MachineComponentSet,
   { floor, hasAdded, at }: { floor: number; hasAdded: boolean; at: string },
-): { revision: Counted; isNew: boolean } {
+): { revision: CountedContent; isNew: boolean } {
   const { spec, status } = set;
   const recorded = status?.revision;
   const selection = selectionOf(spec);

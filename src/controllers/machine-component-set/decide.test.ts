@@ -6,8 +6,8 @@ import type { MachineComponent } from '../../api/machine-component.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';
 import { revisionOf } from './content.ts';
-import { decideSet, type EntryWrite, type Facts } from './decide.ts';
-import type { MachineView, SetView } from './observe.ts';
+import { decideSet, type EntryWrite, type ComponentSetFacts } from './decide.ts';
+import type { MemberView, SetView } from './observe.ts';
 
 const AT = '2026-11-20T00:00:00Z';
 const NOW = Date.parse(AT);
@@ -57,7 +57,7 @@ interface Of {
 }
 
 /** A machine that has the content before this one, unless `change` differs. */
-function viewOf(name: string, of: Of = {}): MachineView {
+function viewOf(name: string, of: Of = {}): MemberView {
   const { isNew = false, isDeleting = false, labels = {}, spec = {}, agentUnseenMs = 0, unseenMs = agentUnseenMs } = of;
   const entry = 'entry' in of ? of.entry : old;
   const verified = of.verified ?? [record('1.0.0', 8)];
@@ -84,14 +84,14 @@ function viewOf(name: string, of: Of = {}): MachineView {
   return { machine, entry, reported, verified, agentFresh: agentUnseenMs === 0, unseenMs, agentUnseenMs };
 }
 
-const waiting = (name: string, of: Of = {}): MachineView => viewOf(name, of);
+const waiting = (name: string, of: Of = {}): MemberView => viewOf(name, of);
 /** In flight: nothing is proved. */
-const given = (name: string, of: Of = {}): MachineView => viewOf(name, { entry: own, reported: report(old), ...of });
-const passing = (name: string, of: Of = {}): MachineView => viewOf(name, { entry: own, verified: [record('2.0.0', 9)], ...of });
-const failing = (name: string, failed: Partial<NonNullable<ComponentEntry['failed']>> = {}, of: Of = {}): MachineView =>
+const given = (name: string, of: Of = {}): MemberView => viewOf(name, { entry: own, reported: report(old), ...of });
+const passing = (name: string, of: Of = {}): MemberView => viewOf(name, { entry: own, verified: [record('2.0.0', 9)], ...of });
+const failing = (name: string, failed: Partial<NonNullable<ComponentEntry['failed']>> = {}, of: Of = {}): MemberView =>
   viewOf(name, { entry: { ...own, failed: { setRevision: NUMBER, attempt: 2, reason: 'x', ...failed } }, reported: report(old), ...of });
 /** New, and given nothing yet. */
-const fresh = (name: string, of: Of = {}): MachineView =>
+const fresh = (name: string, of: Of = {}): MemberView =>
   viewOf(name, { entry: undefined, reported: undefined, verified: [], isNew: true, ...of });
 
 type Spec = Partial<MachineComponentSet['spec']>;
@@ -116,10 +116,15 @@ const component: MachineComponent = {
 };
 
 function decided(
-  machines: MachineView[],
+  machines: MemberView[],
   set: Stored<MachineComponentSet> = setOf(),
   rest: Partial<SetView> = {},
-): { writes: EntryWrite[]; facts: Facts; lanes: Record<string, string>; entryOf: (name: string) => ComponentEntry | undefined } {
+): {
+  writes: EntryWrite[];
+  facts: ComponentSetFacts;
+  lanes: Record<string, string>;
+  entryOf: (name: string) => ComponentEntry | undefined;
+} {
   const decision = decideSet({
     set,
     now: NOW,
@@ -142,13 +147,13 @@ function decided(
   };
 }
 
-const many = (count: number, make: (name: string) => MachineView, prefix = 'm'): MachineView[] =>
+const many = (count: number, make: (name: string) => MemberView, prefix = 'm'): MemberView[] =>
   Array.from({ length: count }, (_, index) => make(`${prefix}${index}`));
 const verified1: Status = { verified: { version: '1.0.0', at: AT } };
 const verified2: Status = { verified: { version: '2.0.0', at: AT } };
 
 describe('B3: as many as the batch under way has room for', () => {
-  const count = (machines: MachineView[], spec: Spec = {}, status: Status = {}): number =>
+  const count = (machines: MemberView[], spec: Spec = {}, status: Status = {}): number =>
     decided(machines, setOf({ batches: [2, '100%'], ...spec }, status)).writes.length;
 
   test('are given the content, and no more', () => {
@@ -208,7 +213,7 @@ describe('nothing is given', () => {
 });
 
 describe('B4, B6: a set halts', () => {
-  const haltOf = (machines: MachineView[], spec: Spec = {}, status: Status = {}) => decided(machines, setOf(spec, status)).facts.halted;
+  const haltOf = (machines: MemberView[], spec: Spec = {}, status: Status = {}) => decided(machines, setOf(spec, status)).facts.halted;
 
   test('at maxFailed, by default one, and names three of them', () => {
     expect(haltOf([waiting('a')])).toBeUndefined();
@@ -235,8 +240,8 @@ describe('B4, B6: a set halts', () => {
   });
 
   test('with more machines offline than may be set aside, of which those that a human holds are none', () => {
-    const offline = (name: string): MachineView => passing(name, { agentUnseenMs: 601_000 });
-    const held = (name: string): MachineView => passing(name, { spec: { hold: true } });
+    const offline = (name: string): MemberView => passing(name, { agentUnseenMs: 601_000 });
+    const held = (name: string): MemberView => passing(name, { spec: { hold: true } });
     const policy: Spec = { offlinePolicy: { maxOfflineFraction: 2 } };
     expect(haltOf([...many(2, offline), ...many(3, passing, 'p')], policy)).toBeUndefined();
     expect(haltOf([...many(3, offline), ...many(3, passing, 'p')], policy)).toEqual({
@@ -255,7 +260,7 @@ describe('B4, B6: a set halts', () => {
 });
 
 describe('E2: all batches have passed', () => {
-  const isComplete = (machines: MachineView[], spec: Spec = {}, rest: Partial<SetView> = {}): boolean =>
+  const isComplete = (machines: MemberView[], spec: Spec = {}, rest: Partial<SetView> = {}): boolean =>
     decided(machines, setOf(spec), rest).facts.isComplete;
 
   test('where each machine has', () => {
@@ -280,7 +285,7 @@ describe('E2: all batches have passed', () => {
 
 describe('E4: the ceiling', () => {
   const ceiling = (nodes: number, unitDigest = 'A'): Spec => ({ unitDigest: 'A', ceiling: { unitDigest, nodes } });
-  const under = (nodes: number, machines: MachineView[], { status = {}, former = [] as MachineView[], maxFailed = 9 } = {}) => {
+  const under = (nodes: number, machines: MemberView[], { status = {}, former = [] as MemberView[], maxFailed = 9 } = {}) => {
     const { writes, facts } = decided(machines, setOf({ ...ceiling(nodes), maxFailed }, status), { former });
     return [writes.filter(({ lane }) => lane !== 'Leave').length, facts.overCeiling];
   };
@@ -302,7 +307,7 @@ describe('E4: the ceiling', () => {
     expect(under(3, [failing('a'), ...many(5, waiting)])).toEqual([2, 3]);
   });
 
-  test.each<[string, MachineView, number]>([
+  test.each<[string, MemberView, number]>([
     ['has the content in flight', given('f'), 1],
     ['failed at it', failing('f'), 1],
     ['proved it', passing('f'), 2],
@@ -317,7 +322,7 @@ describe('E4: the ceiling', () => {
     expect(under(1, many(3, fresh))).toEqual([1, 2]);
     expect(under(1, many(3, fresh), { status: verified1 })).toEqual([1, 2]);
     expect(under(1, many(3, fresh), { status: verified2 })).toEqual([3, 0]);
-    const held = (name: string): MachineView => given(name, { isNew: true });
+    const held = (name: string): MemberView => given(name, { isNew: true });
     expect(under(1, [...many(3, held), ...many(2, waiting, 'w')], { status: verified2 })).toEqual([1, 1]);
     expect(under(4, [...many(3, held), ...many(2, waiting, 'w')], { status: verified1 })).toEqual([1, 1]);
   });

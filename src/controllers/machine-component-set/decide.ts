@@ -3,14 +3,14 @@ import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { roomFor, setBatches, type SetBatches } from './batches.ts';
-import { contentFrom, idOf, revisionOf, targetsOf, type Content, type Counted, type Targets } from './content.ts';
+import { contentFrom, idOf, revisionOf, targetsOf, type Content, type CountedContent, type Targets } from './content.ts';
 import { entryOf, nextRevision } from './entries.ts';
 import { idOfVerified, isVerified, missingEvidence } from './evidence.ts';
 import { failuresOf, MAX_FAILURES, type FailureRecord } from './failures.ts';
 import type { Lane } from './lane.ts';
 import { isNew } from './new-machine.ts';
 import type { SetView } from './observe.ts';
-import { findRequirements, obstacleOf, type Obstacle } from './obstacles.ts';
+import { findRequirements, obstacleOf, type MemberObstacle } from './obstacles.ts';
 import { isDeleting } from '../shared/selection.ts';
 import { hasAdded, isInFlight, offlineCap, standingsOf, type Standing, type Standings } from './standing.ts';
 
@@ -21,23 +21,23 @@ export interface EntryWrite {
 }
 
 /** Why nothing goes forward. */
-export interface Stop {
+export interface SetStop {
   reason: 'MaxFailed' | 'FailuresFull' | 'TooManyOffline';
   message: string;
 }
 
 /** What the status reports; all of it follows from the view. */
-export interface Facts {
-  revision: Counted;
+export interface ComponentSetFacts {
+  revision: CountedContent;
   standings: Standings;
   batches: SetBatches;
   /** Of this content, also where the Machine is gone. */
   failures: FailureRecord[];
-  halted: Stop | undefined;
+  halted: SetStop | undefined;
   /** Machines that are given something in this pass. */
   writes: number;
   /** Machines that would be written now, were it not for this. */
-  obstacles: Obstacle[];
+  obstacles: MemberObstacle[];
   /** Forward writes that only the ceiling holds back. */
   overCeiling: number;
   /** Machines whose set of wanted components lacks one that this one requires. */
@@ -50,7 +50,7 @@ export interface Facts {
 
 export type Decision =
   /** The content of spec is not counted yet: nothing else happens before it is (docs/protocols.md#a1). */
-  { step: 'Count'; revision: Counted } | { step: 'Write'; writes: EntryWrite[]; facts: Facts };
+  { step: 'Count'; revision: CountedContent } | { step: 'Write'; writes: EntryWrite[]; facts: ComponentSetFacts };
 
 export function decideSet(view: SetView): Decision {
   const { set, now } = view;
@@ -86,7 +86,7 @@ export function decideSet(view: SetView): Decision {
 }
 
 /** docs/protocols.md#b4, #b6. Failures that are reported and not recorded yet count, too: they must stop this very pass. */
-function stopOf(set: MachineComponentSet, { members }: Standings, failures: readonly FailureRecord[]): Stop | undefined {
+function stopOf(set: MachineComponentSet, { members }: Standings, failures: readonly FailureRecord[]): SetStop | undefined {
   const maxFailed = set.spec.maxFailed ?? 1;
   const names = failures.slice(0, 3).map((each) => each.machine);
   if (failures.length >= maxFailed) {
@@ -105,7 +105,7 @@ function stopOf(set: MachineComponentSet, { members }: Standings, failures: read
 }
 
 /** A set without machines proves nothing, but must not stop a fleet for ever: it has passed after the soak. */
-function hasPassed(view: SetView, revision: Counted, batches: SetBatches, all: Standing[]): boolean {
+function hasPassed(view: SetView, revision: CountedContent, batches: SetBatches, all: Standing[]): boolean {
   if (all.length > 0) return batches.havePassed;
   return view.now >= Date.parse(revision.startedAt) + soakMs(view.set);
 }
@@ -116,13 +116,13 @@ export function soakMs(set: MachineComponentSet): number {
 
 interface Plan {
   writes: EntryWrite[];
-  obstacles: Obstacle[];
+  obstacles: MemberObstacle[];
   overCeiling: number;
 }
 
 function planWrites(
   view: SetView,
-  revision: Counted,
+  revision: CountedContent,
   targets: Targets,
   standings: Standings,
   batches: SetBatches,
@@ -239,7 +239,7 @@ function ceilingRoom(set: MachineComponentSet, { members, joiners, former }: Sta
 
 function nextEntry(
   set: Stored<MachineComponentSet>,
-  { number, since }: Counted,
+  { number, since }: CountedContent,
   standing: Standing,
   content: Content,
   lane: Lane,

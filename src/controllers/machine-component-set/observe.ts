@@ -11,7 +11,7 @@ import { isDeleting, selects } from '../shared/selection.ts';
 import { openOf } from './writing.ts';
 
 /** What is known of one machine and the component of the set that is reconciled. */
-export interface MachineView {
+export interface MemberView {
   machine: Stored<Machine>;
   /** Also where another set wrote it. */
   entry: ComponentEntry | undefined;
@@ -30,9 +30,9 @@ export interface SetView {
   set: Stored<MachineComponentSet>;
   now: number;
   /** Those that the set selects and that are not being deleted. */
-  machines: MachineView[];
+  machines: MemberView[];
   /** Those that still have an entry of the set, and are being deleted or not selected any more. */
-  former: MachineView[];
+  former: MemberView[];
   /** Those whose entry was announced and may still be written, also where another set selects them now. */
   open: Stored<Machine>[];
   /** Highest setRevision of this set found on any Machine. */
@@ -57,7 +57,7 @@ export const leasesOf = (machine: Machine): { agent: ObjectKey; kubelet: ObjectK
   kubelet: kubeletLease(machine.status?.nodeRef?.name ?? machine.metadata.name),
 });
 
-export function viewMachine(machine: Stored<Machine>, componentName: string, liveness: Stores['liveness'], now: number): MachineView {
+export function viewMachine(machine: Stored<Machine>, componentName: string, liveness: Stores['liveness'], now: number): MemberView {
   const { agent, kubelet } = leasesOf(machine);
   const sinceCreationMs = Math.max(0, now - liveness.unansweredMs() - Date.parse(machine.metadata.creationTimestamp));
   const agentUnseenMs = liveness.unseenMs(agent) ?? sinceCreationMs;

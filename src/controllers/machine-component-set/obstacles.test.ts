@@ -5,7 +5,7 @@ import type { MachineComponent } from '../../api/machine-component.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Lane } from './lane.ts';
 import type { SetView } from './observe.ts';
-import { findRequirements, obstacleOf, type Obstacle } from './obstacles.ts';
+import { findRequirements, obstacleOf, type MemberObstacle } from './obstacles.ts';
 import type { Standing } from './standing.ts';
 
 type Platforms = { os: string; arch: string }[];
@@ -49,7 +49,7 @@ const found = (
   action: 'Install' | 'Remove' = 'Install',
   its: SetView = view(any),
   version = '1.0.0',
-): Obstacle['reason'] | undefined => obstacleOf(its, of, { action, version }, lane)?.reason;
+): MemberObstacle['reason'] | undefined => obstacleOf(its, of, { action, version }, lane)?.reason;
 
 describe('what keeps a machine from its content', () => {
   it('is nothing where it runs, is current and the content is there', () => {
@@ -57,7 +57,7 @@ describe('what keeps a machine from its content', () => {
     expect(found(standing({ hold: false, paused: false }))).toBeUndefined();
   });
 
-  it.each<[string, Standing, Partial<Record<Lane, Obstacle['reason'] | undefined>>]>([
+  it.each<[string, Standing, Partial<Record<Lane, MemberObstacle['reason'] | undefined>>]>([
     [
       'a pause stops all',
       standing({ paused: true }),

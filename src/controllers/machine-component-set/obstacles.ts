@@ -10,14 +10,14 @@ import type { SetView } from './observe.ts';
 import type { Standing } from './standing.ts';
 
 /** Why one machine cannot be given its content now, though its batch has come. Others go on. */
-export interface Obstacle {
+export interface MemberObstacle {
   machine: string;
   reason: 'Paused' | 'Held' | 'Offline' | 'NoAgent' | 'ComponentMissing' | 'NoPlatform' | 'NotReported';
   message: string;
 }
 
 /** `Adopt` and `Settle` change nothing on the node, so only a paused Machine stops them. */
-export function obstacleOf(view: SetView, standing: Standing, content: Content, lane: Lane): Obstacle | undefined {
+export function obstacleOf(view: SetView, standing: Standing, content: Content, lane: Lane): MemberObstacle | undefined {
   const { machine } = standing;
   const name = keyOf(machine.metadata);
   if (machine.spec.paused === true) return { machine: name, reason: 'Paused', message: `${name} is paused` };

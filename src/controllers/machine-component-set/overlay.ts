@@ -20,7 +20,7 @@ export interface Overlay<T extends KubeObject> {
   get(key: ObjectKey): Stored<T> | undefined;
 }
 
-export type Seen<T extends KubeObject> = Pick<Reflector<T>, 'resource' | 'get' | 'mark' | 'hasPassed'>;
+export type SeenObject<T extends KubeObject> = Pick<Reflector<T>, 'resource' | 'get' | 'mark' | 'hasPassed'>;
 
 interface Known<T extends KubeObject> {
   object: Stored<T> | undefined;
@@ -29,7 +29,7 @@ interface Known<T extends KubeObject> {
   mark: number;
 }
 
-export function createOverlay<T extends KubeObject>(store: Seen<T>): Overlay<T> {
+export function createOverlay<T extends KubeObject>(store: SeenObject<T>): Overlay<T> {
   const known = new Map<string, Known<T>>();
   const doubted = new Set<string>();
 

@@ -5,16 +5,16 @@ import type { Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';
 import { TerminalError } from '../../kube/queue.ts';
-import type { Counted } from './content.ts';
+import type { CountedContent } from './content.ts';
 import { decideSet, type EntryWrite } from './decide.ts';
 import type { SetView } from './observe.ts';
 import { statusOf, type SetStatus } from './report.ts';
 import { isDeleting } from '../shared/selection.ts';
 import { announced } from './writing.ts';
 
-export type Plan =
+export type BatchPlan =
   /** The content is counted first; everything else is decided again then. `isNext`: it is a new number. */
-  | { step: 'Count'; status: SetStatus; revision: Counted; isNext: boolean }
+  | { step: 'Count'; status: SetStatus; revision: CountedContent; isNext: boolean }
   | {
       step: 'Write';
       status: SetStatus;
@@ -40,7 +40,7 @@ export function stampedWith(set: Stored<MachineComponentSet>, epoch: number): Se
 }
 
 /** `epoch`: of the leader's term. */
-export function planOf(view: SetView, epoch: number): Plan {
+export function planOf(view: SetView, epoch: number): BatchPlan {
   stampedWith(view.set, epoch);
   const decision = decide(view);
   if (decision.step === 'Write') {

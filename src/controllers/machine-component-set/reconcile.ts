@@ -27,7 +27,7 @@ export interface SetDeps {
   begun: Set<string>;
 }
 
-export interface Run {
+export interface ComponentSetRun {
   client: Client;
   log: Log;
   signal: AbortSignal;
@@ -39,7 +39,7 @@ const TRIES = 3;
 const UNDER_WAY_MS = 15_000;
 
 /** One set: observe, decide, act, report. Deleting a set leaves its entries where they are (docs/protocols.md#a6): no set writes them any more. */
-export async function reconcileSet(deps: SetDeps, name: string, run: Run): Promise<QueueResult | void> {
+export async function reconcileSet(deps: SetDeps, name: string, run: ComponentSetRun): Promise<QueueResult | void> {
   const lost = new Set<string>();
   const actors: Actors = { client: run.client, machines: deps.machines, sets: deps.sets, signal: run.signal };
   for (let tries = 1; ; tries++) {
@@ -58,7 +58,7 @@ async function pass(
   deps: SetDeps,
   set: Stored<MachineComponentSet>,
   actors: Actors,
-  run: Run & { lost: Set<string> },
+  run: ComponentSetRun & { lost: Set<string> },
 ): Promise<QueueResult | undefined | 'again'> {
   if (!deps.begun.has(set.metadata.uid)) return beginTerm(deps, actors, run);
   const machines = deps.machines.over(deps.stores.machines.list());
@@ -92,7 +92,7 @@ async function pass(
  * docs/protocols.md#b9: the sets bear the epoch of this term before Machines are read for it. From then on no leader of an earlier term can write their status, so it
  * can give nothing that is not announced. This read shows what it gave before.
  */
-async function beginTerm({ sets, machines, stores, epoch, begun }: SetDeps, actors: Actors, run: Run): Promise<'again'> {
+async function beginTerm({ sets, machines, stores, epoch, begun }: SetDeps, actors: Actors, run: ComponentSetRun): Promise<'again'> {
   const stamped: string[] = [];
   for (const { metadata } of stores.sets.list()) {
     const set = begun.has(metadata.uid) ? undefined : sets.get(metadata);

@@ -3,7 +3,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';
-import type { Facts } from './decide.ts';
+import type { ComponentSetFacts } from './decide.ts';
 import type { SetView } from './observe.ts';
 import { statusOf, type SetStatus } from './report.ts';
 import type { Standing } from './standing.ts';
@@ -74,7 +74,7 @@ interface World {
   members?: Standing[];
   joiners?: Standing[];
   former?: Standing[];
-  facts?: Partial<Facts>;
+  facts?: Partial<ComponentSetFacts>;
   spec?: Partial<MachineComponentSet['spec']>;
   status?: SetStatus;
   conflicts?: SetView['conflicts'];

@@ -3,7 +3,7 @@ import { keyOf } from '../../api/resource.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { removeCondition, setConditions, type ConditionInput } from '../../kube/conditions.ts';
 import { contentFrom, idOf } from './content.ts';
-import { soakMs, type Facts } from './decide.ts';
+import { soakMs, type ComponentSetFacts } from './decide.ts';
 import { idOfVerified, soakOf } from './evidence.ts';
 import type { SetView } from './observe.ts';
 import { isInFlight, type Standing } from './standing.ts';
@@ -19,7 +19,7 @@ const MESSAGE = 256;
  * `verified`, which latch: they record what was once proved, and Machines no longer show it. Since when a machine soaks is kept on the
  * Machine itself; `soakUntil` only repeats it.
  */
-export function statusOf(view: SetView, facts: Facts): SetStatus {
+export function statusOf(view: SetView, facts: ComponentSetFacts): SetStatus {
   const { set, now } = view;
   const { members, joiners } = facts.standings;
   const all = [...members, ...joiners];
@@ -62,7 +62,7 @@ function soakEnd(set: MachineComponentSet, members: readonly Standing[]): number
  * docs/protocols.md#e2. Latches for its digest; a change to another digest and back has to be proved again. The evidence of a set without machines counts only as
  * long as there are none: the first machine that comes must prove it.
  */
-function evidenceFor({ set, now }: SetView, facts: Facts, machines: number): SetStatus['evidence'] {
+function evidenceFor({ set, now }: SetView, facts: ComponentSetFacts, machines: number): SetStatus['evidence'] {
   const { unitDigest } = set.spec;
   const old = set.status?.evidence;
   if (unitDigest === undefined) return undefined;
@@ -72,7 +72,7 @@ function evidenceFor({ set, now }: SetView, facts: Facts, machines: number): Set
 }
 
 /** docs/protocols.md#e3. What was verified stays until something else is; after a removal nothing is. */
-function verifiedFor({ set, now }: SetView, facts: Facts, all: readonly Standing[]): SetStatus['verified'] {
+function verifiedFor({ set, now }: SetView, facts: ComponentSetFacts, all: readonly Standing[]): SetStatus['verified'] {
   const old = set.status?.verified;
   if (!facts.isComplete || all.length === 0) return old;
   if (facts.revision.action === 'Remove') return undefined;
@@ -85,7 +85,7 @@ function verifiedFor({ set, now }: SetView, facts: Facts, all: readonly Standing
   return { ...(unitDigest === undefined ? {} : { unitDigest }), version, ...(values === undefined ? {} : { values }), at: rfc3339(now) };
 }
 
-function canaryOf(all: readonly Standing[], facts: Facts): NonNullable<SetStatus['canary']> {
+function canaryOf(all: readonly Standing[], facts: ComponentSetFacts): NonNullable<SetStatus['canary']> {
   const main = idOf(contentFrom(facts.revision.action, facts.revision));
   return all
     .filter((each) => idOf(each.target) !== main)
@@ -102,7 +102,12 @@ function byMachine(a: { machine: string }, b: { machine: string }): number {
   return a.machine < b.machine ? -1 : 1;
 }
 
-function conditionsOf(view: SetView, facts: Facts, all: readonly Standing[], now: number): NonNullable<SetStatus['conditions']> {
+function conditionsOf(
+  view: SetView,
+  facts: ComponentSetFacts,
+  all: readonly Standing[],
+  now: number,
+): NonNullable<SetStatus['conditions']> {
   const { set } = view;
   const reported: Record<string, Reported> = {
     Progressing: progressing(view, facts, all),
@@ -154,7 +159,7 @@ function available(all: readonly Standing[]): Reported {
 }
 
 /** The first thing that a person who waits should know. Counts are in fields of their own, so that this changes seldom. */
-function progressing(view: SetView, facts: Facts, all: readonly Standing[]): Reported {
+function progressing(view: SetView, facts: ComponentSetFacts, all: readonly Standing[]): Reported {
   const { set } = view;
   const { halted, obstacles } = facts;
   const batches = facts.batches.shown;

@@ -4,13 +4,13 @@ import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine
 import { contentOf } from '../../api/machine/values.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';
-import { targetsOf, type Counted } from './content.ts';
-import type { MachineView, SetView } from './observe.ts';
+import { targetsOf, type CountedContent } from './content.ts';
+import type { MemberView, SetView } from './observe.ts';
 import { hasAdded, isInFlight, offlineCap, standingsOf, type Standing } from './standing.ts';
 
 const AT = '2026-11-20T00:00:00Z';
 /** The content began with the fifth number; machines were added with the seventh. */
-const revision: Counted = { number: 7, since: 5, action: 'Install', version: '2.0.0', startedAt: AT };
+const revision: CountedContent = { number: 7, since: 5, action: 'Install', version: '2.0.0', startedAt: AT };
 const entry: ComponentEntry = {
   name: 'kubelet',
   action: 'Install',
@@ -42,7 +42,7 @@ function setOf(spec: Partial<MachineComponentSet['spec']> = {}, status: MachineC
   };
 }
 
-type Change = Partial<Omit<MachineView, 'machine'>> & {
+type Change = Partial<Omit<MemberView, 'machine'>> & {
   name?: string;
   spec?: Machine['spec'];
   status?: Machine['status'];
@@ -50,7 +50,7 @@ type Change = Partial<Omit<MachineView, 'machine'>> & {
 };
 
 /** A machine in use that holds the content and proves it. */
-function viewOf({ name = 'a', spec = {}, status = {}, isDeleted = false, ...change }: Change = {}): MachineView {
+function viewOf({ name = 'a', spec = {}, status = {}, isDeleted = false, ...change }: Change = {}): MemberView {
   const machine: Stored<Machine> = {
     apiVersion: API_VERSION,
     kind: 'Machine',
@@ -73,7 +73,7 @@ function viewOf({ name = 'a', spec = {}, status = {}, isDeleted = false, ...chan
   return { machine, entry, reported: healthy, verified: [], agentFresh: true, unseenMs: 0, agentUnseenMs: 0, ...change };
 }
 
-function standings(set: Stored<MachineComponentSet>, ...machines: MachineView[]): ReturnType<typeof standingsOf> {
+function standings(set: Stored<MachineComponentSet>, ...machines: MemberView[]): ReturnType<typeof standingsOf> {
   return standingsOf({ set, machines, former: [] } as unknown as SetView, revision, targetsOf(set));
 }
 
@@ -205,7 +205,7 @@ describe('B5: joiners', () => {
     expect([names(members), names(joiners)]).toEqual([['used'], ['new']]);
   });
 
-  test.each<[string, Stored<MachineComponentSet>, MachineView[]]>([
+  test.each<[string, Stored<MachineComponentSet>, MemberView[]]>([
     ['nothing is verified', setOf(), both],
     ['the component goes', setOf({ action: 'Remove' }, { verified: { version: '1.0.0', at: AT } }), both],
     ['no other is there', once, both.slice(0, 1)],

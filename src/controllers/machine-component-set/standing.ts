@@ -1,12 +1,12 @@
 import { resolveCount } from '../../api/batches.ts';
 import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import { SHORTEST_OFFLINE_SECONDS, type MachineComponentSet } from '../../api/machine-component-set.ts';
-import { idOf, targetsOf, type Content, type Counted, type Targets } from './content.ts';
+import { idOf, targetsOf, type Content, type CountedContent, type Targets } from './content.ts';
 import { exhausted, isInEffect, unrecordedFailure, type Failure } from './entries.ts';
 import { AGENT_SILENT } from './failure-reasons.ts';
 import { isNew, isUnreported } from './new-machine.ts';
 import { isVerified, missingEvidence } from './evidence.ts';
-import type { MachineView, SetView } from './observe.ts';
+import type { MemberView, SetView } from './observe.ts';
 import { inOrder } from './order.ts';
 import { isDeleting } from '../shared/selection.ts';
 
@@ -14,7 +14,7 @@ const DEFAULT_OFFLINE_AFTER_SECONDS = 600;
 const DEFAULT_OFFLINE_FRACTION = '20%';
 
 /** How one machine stands to the set's present revision. */
-export interface Standing extends MachineView {
+export interface Standing extends MemberView {
   /** The entry is this set's own. */
   isOwn: boolean;
   /** It is, and the set has selected the machine ever since. */
@@ -65,8 +65,8 @@ export function isInFlight(standing: Standing): standing is Standing & { entry: 
  */
 export function hasAdded({ set, machines }: SetView): boolean {
   const targets = targetsOf(set);
-  const hasReturned = ({ entry, machine }: MachineView): boolean => entry?.left === true && idOf(entry) !== idOf(targets.of(machine));
-  const isAdded = (view: MachineView): boolean =>
+  const hasReturned = ({ entry, machine }: MemberView): boolean => entry?.left === true && idOf(entry) !== idOf(targets.of(machine));
+  const isAdded = (view: MemberView): boolean =>
     (view.entry?.setUID !== set.metadata.uid || hasReturned(view)) &&
     !isNew(view.machine) &&
     !isUnreported(view.machine) &&
@@ -76,7 +76,7 @@ export function hasAdded({ set, machines }: SetView): boolean {
 }
 
 /** `revision`: the set's present one. */
-export function standingsOf(view: SetView, revision: Counted, targets: Targets): Standings {
+export function standingsOf(view: SetView, revision: CountedContent, targets: Targets): Standings {
   const { set } = view;
   const verified = set.status?.verified !== undefined && targets.main.action === 'Install';
   const all = view.machines.map((machine) => standingOf(machine, set, revision, targets, verified));
@@ -98,11 +98,17 @@ function isStopped({ spec }: Machine): boolean {
 }
 
 /** docs/protocols.md#b6. Without its agent nothing can be given or proved, also while the kubelet is alive; the node itself reports a hold on it. */
-function isSetAside({ machine, agentUnseenMs }: MachineView, limitMs: number): boolean {
+function isSetAside({ machine, agentUnseenMs }: MemberView, limitMs: number): boolean {
   return agentUnseenMs > limitMs || machine.status?.agent?.hold === true;
 }
 
-function standingOf(view: MachineView, set: MachineComponentSet, revision: Counted, targets: Targets, anythingVerified: boolean): Standing {
+function standingOf(
+  view: MemberView,
+  set: MachineComponentSet,
+  revision: CountedContent,
+  targets: Targets,
+  anythingVerified: boolean,
+): Standing {
   const { machine, entry, reported } = view;
   const isOwn = entry !== undefined && entry.setUID === set.metadata.uid;
   const hasStayed = isOwn && entry.left !== true;
@@ -138,7 +144,7 @@ function standingOf(view: MachineView, set: MachineComponentSet, revision: Count
  * An agent that stopped renewing its Lease under new content, on a node whose kubelet is alive, may have failed by it: that is a failure until it proves
  * otherwise. A node whose kubelet has stopped too is one that died.
  */
-function lostBy(view: MachineView, entry: ComponentEntry, asksTarget: boolean, limitMs: number): Failure | undefined {
+function lostBy(view: MemberView, entry: ComponentEntry, asksTarget: boolean, limitMs: number): Failure | undefined {
   const isStaleAlone = view.agentUnseenMs > limitMs && view.unseenMs <= limitMs;
   if (!isStaleAlone || !asksTarget || entry.failed !== undefined || entry.lane === 'Restore' || isVerified(view.machine, entry))
     return undefined;

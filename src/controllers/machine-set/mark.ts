@@ -16,7 +16,7 @@ import { patchIfSame } from '../shared/send-patch.ts';
 import { wantedOf, type MachineSetView } from './decide.ts';
 import { NO_TERM } from './obstacle.ts';
 import { ownedBy } from './owner.ts';
-import { decideMarks, isEmpty, type Marks } from './retire.ts';
+import { decideMarks, isEmpty, type RetirementMarks } from './retire.ts';
 
 /**
  * Besides UID, spec and deletion: whose machine it is, and whether a person spared it. What its agent writes decides only which of several machines goes
@@ -71,7 +71,11 @@ function stillOpen(unsettled: Unsettled, view: MachineSetView, live: MachineSetV
   return new Set(unsettled.keys());
 }
 
-async function writeAll(ports: MarkPorts, live: MachineSetView, { takeBack, settle, confirm, retire }: Marks): Promise<'done' | 'again'> {
+async function writeAll(
+  ports: MarkPorts,
+  live: MachineSetView,
+  { takeBack, settle, confirm, retire }: RetirementMarks,
+): Promise<'done' | 'again'> {
   // A machine whose mark could not be taken back may have been deleted. No other is marked before that is known.
   let lost = 0;
   for (const machine of takeBack) if (!(await write(ports, live, machine, undefined))) lost++;

@@ -36,7 +36,7 @@ export interface MachineSetDeps {
   unsettled: Unsettled;
 }
 
-export interface Run {
+export interface MachineSetRun {
   client: Client;
   log: Log;
   signal: AbortSignal;
@@ -52,7 +52,7 @@ const AGAIN = { requeueAfterMs: 200 };
  * One set. Its stores must show every write of this process before it runs again (the runtime sees to that): machines that were made
  * and are not seen yet would be made twice.
  */
-export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run: Run): Promise<QueueResult | void> {
+export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run: MachineSetRun): Promise<QueueResult | void> {
   const set = deps.sets.get(parseKey(key));
   if (set === undefined || set.metadata.deletionTimestamp !== undefined) return undefined;
   const machines = deps.machines.inNamespace(set.metadata.namespace ?? '').filter((machine) => ownedBy(machine, set));
@@ -86,7 +86,7 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
   return again === undefined ? undefined : { requeueAfterMs: again };
 }
 
-async function sync(set: Stored<MachineSet>, machines: readonly Stored<Machine>[], run: Run): Promise<'done' | 'again'> {
+async function sync(set: Stored<MachineSet>, machines: readonly Stored<Machine>[], run: MachineSetRun): Promise<'done' | 'again'> {
   let left = SYNCED_AT_ONCE;
   for (const stored of machines) {
     if (left === 0) return 'again';
@@ -107,7 +107,7 @@ async function sync(set: Stored<MachineSet>, machines: readonly Stored<Machine>[
 }
 
 /** False: the set has changed since it was read. */
-async function writeStatus(set: Stored<MachineSet>, status: object, run: Run): Promise<boolean> {
+async function writeStatus(set: Stored<MachineSet>, status: object, run: MachineSetRun): Promise<boolean> {
   const diff = mergeDiff(set.status, status);
   if (diff === undefined) return true;
   const { namespace, name, resourceVersion } = set.metadata;

@@ -10,7 +10,7 @@ import { isMarkedFor, lastTryMs, obstacleOf, type Obstacle } from './obstacle.ts
 import { notByCommit } from './replicas-owner.ts';
 import { chooseVictims } from './victims.ts';
 
-export interface Marks {
+export interface RetirementMarks {
   /** Not wanted gone any more. */
   takeBack: Stored<Machine>[];
   /** Not wanted gone, and it is unknown whether their mark was written: they get one that no term acts on, so that the other comes too late. */
@@ -38,7 +38,7 @@ export function keptBy(view: MachineSetView): string | undefined {
 }
 
 /** `epoch`: of this term. `unsettled`: UIDs of machines to which the answer to a mark was lost: it may still be written at any time. */
-export function decideMarks(view: MachineSetView, epoch: number, unsettled: ReadonlySet<string> = new Set()): Marks {
+export function decideMarks(view: MachineSetView, epoch: number, unsettled: ReadonlySet<string> = new Set()): RetirementMarks {
   const { set, machines } = view;
   const wanted = wantedOf(view);
   const alive = machines.filter(isAlive);
@@ -108,5 +108,5 @@ export function blockedOf(view: MachineSetView): Blocked {
   return { wanted, surplus, count: Math.max(0, surplus - free), machines };
 }
 
-export const isEmpty = ({ takeBack, settle, confirm, retire }: Marks): boolean =>
+export const isEmpty = ({ takeBack, settle, confirm, retire }: RetirementMarks): boolean =>
   [takeBack, settle, confirm, retire].every((machines) => machines.length === 0);

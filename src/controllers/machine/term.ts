@@ -61,7 +61,7 @@ export async function listAgain(
   return marks;
 }
 
-export interface Term {
+export interface MachineTerm {
   readonly epoch: number;
   readonly client: Client;
   readonly ledgers: Pick<Store<DisruptionLedger>, 'get'>;
@@ -71,13 +71,13 @@ export interface Term {
   readonly signal: AbortSignal;
 }
 
-export function createTerm(parts: Pick<Term, 'epoch' | 'client' | 'ledgers'>, leadership: AbortSignal): Term {
+export function createTerm(parts: Pick<MachineTerm, 'epoch' | 'client' | 'ledgers'>, leadership: AbortSignal): MachineTerm {
   const deposed = new AbortController();
   return { ...parts, deposed, signal: AbortSignal.any([leadership, deposed.signal]) };
 }
 
 /** Runs `fn` unless this term is known to be deposed. Where that turns out before or in `fn`, it ends the term. */
-export async function inTerm<T>(term: Term, fn: () => Promise<T>): Promise<T> {
+export async function inTerm<T>(term: MachineTerm, fn: () => Promise<T>): Promise<T> {
   try {
     await requireTerm(term);
     return await fn();
@@ -87,7 +87,7 @@ export async function inTerm<T>(term: Term, fn: () => Promise<T>): Promise<T> {
   }
 }
 
-async function requireTerm({ epoch, client, ledgers, signal }: Term): Promise<void> {
+async function requireTerm({ epoch, client, ledgers, signal }: MachineTerm): Promise<void> {
   const ledger = ledgers.get({ name: LEDGER_NAME });
   // A store that is behind does not have the ledger yet.
   if (ledger === undefined && (await readLedger(client, signal)) === undefined) throw ledgerGone();

@@ -12,7 +12,7 @@ import type { Recorder } from '../../kube/recorder.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';
 import { mergeDiff } from '../../kube/merge-patch.ts';
 import { createJob, listJobs, reportMachine } from './act.ts';
-import { decide, type Decision, type MachineView } from './decide.ts';
+import { decide, type Decision, type RemedyView } from './decide.ts';
 import { observe, remember, scopesOf, wakeAtMs, type Observed, type Memory } from './observe.ts';
 import { createDependents } from './dependents.ts';
 import { eventOfRule, ruleStatus } from './report.ts';
@@ -136,7 +136,7 @@ async function act(
   const { signal } = run;
   const { machine } = observed;
   deps.onEvaluated?.(keyOf(machine.metadata), pass.outcomes.length);
-  const view: MachineView = {
+  const view: RemedyView = {
     nowMs: observed.snapshot.atMs,
     machine,
     jobs: observed.jobs,

@@ -8,7 +8,7 @@ import type { Stored } from '../../api/wire.ts';
 import { compileRule } from '../../rules/index.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';
 import { bad, rule } from '../../rules/testing.ts';
-import { decide, type MachineView } from './decide.ts';
+import { decide, type RemedyView } from './decide.ts';
 import { nextJobName } from './names.ts';
 
 const NOW = Date.parse('2026-01-01T01:00:00Z');
@@ -60,7 +60,7 @@ function job(
   return made;
 }
 
-function decided(outcomes: RuleOutcome[], jobs: MachineView['jobs'] = [], repairRules?: string[]) {
+function decided(outcomes: RuleOutcome[], jobs: RemedyView['jobs'] = [], repairRules?: string[]) {
   const machine: Stored<Machine> = {
     apiVersion: API_VERSION,
     kind: 'Machine',

@@ -10,7 +10,7 @@ import type { RuleOutcome } from '../../rules/pass.ts';
 import { isOrdered } from './hold.ts';
 import { nextJobName } from './names.ts';
 
-export interface MachineView {
+export interface RemedyView {
   nowMs: number;
   machine: Stored<Machine>;
   /** All of this machine, by its UID. */
@@ -61,7 +61,7 @@ export function acted(jobs: readonly RemedyOperationJob[]): string[] {
 
 const isEnforced = ({ rule }: RuleOutcome): boolean => rule.rule.spec.mode === 'Enforce';
 
-export function decide(view: MachineView): Decision {
+export function decide(view: RemedyView): Decision {
   const { machine, jobs, nowMs } = view;
   const waits = new Map<string, number>();
   const candidates: Candidate[] = [];
@@ -116,7 +116,7 @@ function supersededOf(best: Candidate | undefined, open: readonly Stored<RemedyO
   return { job: first, why: `superseded by ${action} of NodeRemedier ${rule}, priority ${priority}` };
 }
 
-function newJob({ outcome, step, replacements }: Candidate, { machine, jobs, nowMs }: MachineView): NewJob {
+function newJob({ outcome, step, replacements }: Candidate, { machine, jobs, nowMs }: RemedyView): NewJob {
   const { name } = outcome.rule;
   const own = jobs.filter((job) => job.spec.rule === name).map((job) => job.metadata.name);
   return {
@@ -130,7 +130,7 @@ function newJob({ outcome, step, replacements }: Candidate, { machine, jobs, now
  * True while an enforced rule is due, or acted here and still matches. A rule that was named stays so until it is known not to match: a
  * node that sends no reports is not healed.
  */
-function repairNeeded({ machine, jobs, outcomes }: MachineView): RepairNeeded | undefined {
+function repairNeeded({ machine, jobs, outcomes }: RemedyView): RepairNeeded | undefined {
   const before = new Set(named(machine));
   const had = new Set(acted(jobs));
   const needed = outcomes.filter(

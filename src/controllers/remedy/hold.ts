@@ -2,7 +2,7 @@
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
-import type { Hold } from '../../rules/snapshot.ts';
+import type { ClockHold } from '../../rules/snapshot.ts';
 
 export interface HoldInput {
   machine: Machine;
@@ -45,7 +45,7 @@ interface Past {
 }
 
 export interface Holds {
-  of(machineUID: string, input: HoldInput, nowMs: number): Hold;
+  of(machineUID: string, input: HoldInput, nowMs: number): ClockHold;
   forget(machineUID: string): void;
 }
 

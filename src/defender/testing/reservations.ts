@@ -1,4 +1,4 @@
-import type { DefenderPolicySpec, Limit } from '../../api/defender-policy.ts';
+import type { DefenderPolicySpec, LimitSpec } from '../../api/defender-policy.ts';
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { IndexedMachine } from '../availability-index.ts';
 import type { Request } from '../request.ts';
@@ -51,7 +51,7 @@ export function counted(machine: string, change: Partial<IndexedMachine> = {}): 
   };
 }
 
-export const policy = (name: string, ...limits: Limit[]): { metadata: { name: string }; spec: DefenderPolicySpec } => ({
+export const policy = (name: string, ...limits: LimitSpec[]): { metadata: { name: string }; spec: DefenderPolicySpec } => ({
   metadata: { name },
   spec: { limits },
 });

@@ -2,7 +2,7 @@
 import { CodedError, type CodeOf } from '../../api/errors.ts';
 import type { syncErrorCodes } from '../errors.ts';
 import { isLoss, type Change, type DeletionsInput, type HeldBack } from './change.ts';
-import { askedIn, countIn, countOf, limitsOf, ofCluster, ofStage, partOf, type Excess, type Limits, type Part } from './limits.ts';
+import { askedIn, countIn, countOf, limitsOf, ofCluster, ofStage, partOf, type Excess, type DeletionLimits, type Part } from './limits.ts';
 import { amount, asHeldBack, counted, limitsText, namesOf, namesText, placeText, raiseText } from './messages.ts';
 
 /** More objects than may go. The commit is refused. */
@@ -76,7 +76,7 @@ export function judgeDeletions(input: DeletionsInput): { held: ReadonlySet<Chang
 
 function refuseObjects(
   { fleet, changes, replicas }: DeletionsInput,
-  stages: readonly { limits: Limits; clusters: readonly string[] }[],
+  stages: readonly { limits: DeletionLimits; clusters: readonly string[] }[],
   changesIn: (cluster: string) => readonly Change[],
 ): void {
   const isObject = (change: Change): boolean => isLoss(change) && change.machines === 0;

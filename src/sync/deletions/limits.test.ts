@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import type { Fleet } from '../../api/fleet.ts';
 import type { CellMachines } from '../going.ts';
 import type { Change, DeletionsInput } from './change.ts';
-import { askedIn, countIn, countOf, limitsOf, ofCluster, ofStage, partOf, type Count, type Limits, type Part } from './limits.ts';
+import { askedIn, countIn, countOf, limitsOf, ofCluster, ofStage, partOf, type Count, type DeletionLimits, type Part } from './limits.ts';
 
 const WEB = 'MachineSet/web/web';
 const API = 'MachineSet/api/api';
-const LIMITS: Limits = { stage: 'prod', maxDeletions: 3, maxMachines: '10%' };
+const LIMITS: DeletionLimits = { stage: 'prod', maxDeletions: 3, maxMachines: '10%' };
 const change = (more: Partial<Change> = {}): Change => ({
   unit: WEB,
   cluster: 'a',
@@ -32,7 +32,7 @@ const inputOf = (more: Partial<DeletionsInput> = {}): DeletionsInput => ({
 });
 
 describe('E9: the limits of a stage', () => {
-  it.each<[string, object, object, Limits]>([
+  it.each<[string, object, object, DeletionLimits]>([
     [
       'are those of the stage',
       { maxDeletions: 0, maxMachines: '0%' },
@@ -163,7 +163,7 @@ describe('E9: a limit of a stage', () => {
 });
 
 describe('E9: a limit of a cluster', () => {
-  const ofA = (its: Partial<Count>, total: number | undefined, limits: Partial<Limits> = {}) =>
+  const ofA = (its: Partial<Count>, total: number | undefined, limits: Partial<DeletionLimits> = {}) =>
     ofCluster('a', { ...LIMITS, ...limits }, count(its), total);
 
   it.each<[string, Partial<Count>, number | undefined]>([
@@ -175,7 +175,7 @@ describe('E9: a limit of a cluster', () => {
     expect(ofA(its, total)).toBeUndefined();
   });
 
-  it.each<[string, Partial<Count>, number | undefined, Partial<Limits>, string, object]>([
+  it.each<[string, Partial<Count>, number | undefined, Partial<DeletionLimits>, string, object]>([
     ['more than the share', { machines: 2 }, 10, {}, '1 may (maxMachines 10%)', { maxDeletions: undefined, percent: 20 }],
     ['more than so many', { machines: 4 }, 100, {}, '3 may (maxDeletions 3)', { maxDeletions: 4, percent: undefined }],
     ['more than both, the share being less', { machines: 4 }, 10, {}, '1 may (maxMachines 10%)', { maxDeletions: 4, percent: 40 }],

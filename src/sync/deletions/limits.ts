@@ -17,13 +17,13 @@ export function shareOf(machines: number | undefined, share: string): number {
   return Math.max(machines >= LEAST_FOR_ONE ? 1 : 0, Math.floor((machines * percent) / 100));
 }
 
-export interface Limits {
+export interface DeletionLimits {
   stage: string;
   maxDeletions: number;
   maxMachines: string;
 }
 
-export function limitsOf({ spec }: Fleet, stage: Stage): Limits {
+export function limitsOf({ spec }: Fleet, stage: Stage): DeletionLimits {
   return {
     stage: stage.name,
     maxDeletions: stage.prune?.maxDeletions ?? spec.prune?.maxDeletions ?? MAX_DELETIONS,
@@ -82,7 +82,7 @@ export function countIn(
   return { ...countOf(losses), already: goingIn(cell, wanted, lost) };
 }
 
-export function ofCluster(cluster: string, limits: Limits, count: Count, total: number | undefined): Excess | undefined {
+export function ofCluster(cluster: string, limits: DeletionLimits, count: Count, total: number | undefined): Excess | undefined {
   const { maxDeletions, maxMachines } = limits;
   const place = placeText(cluster, limits);
   const { objects, machines, already } = count;
@@ -145,14 +145,14 @@ const sumOf = (numbers: Iterable<number>): number => [...numbers].reduce((sum, e
  * What a cell reports is not trusted beyond what the hub asked it for. Machines that it should not have any more give no room to other clusters;
  * that they go takes room from them, since it may be true; and beyond all that it was ever asked for, both concern that cluster alone.
  */
-export function partOf({ machines, already }: Count, total: number | undefined, asked: Asked, { maxMachines }: Limits): Part {
+export function partOf({ machines, already }: Count, total: number | undefined, asked: Asked, { maxMachines }: DeletionLimits): Part {
   const beyond = Math.max(0, (total ?? 0) - asked.ever);
   const own = Math.floor((beyond * Number.parseInt(maxMachines, 10)) / 100);
   return { total: Math.min(total ?? 0, asked.now), machines, already: Math.min(already, asked.ever), own };
 }
 
 export function ofStage(
-  { stage, maxMachines }: Limits,
+  { stage, maxMachines }: DeletionLimits,
   clusters: readonly string[],
   parts: readonly Part[],
   cells: DeletionsInput['machines'],

@@ -1,7 +1,7 @@
 /** What a person reads of deletions that are refused or held back. */
 import type { ReplicasByDigest } from '../going.ts';
 import type { Change, HeldBack } from './change.ts';
-import type { Count, Excess, Limits } from './limits.ts';
+import type { Count, Excess, DeletionLimits } from './limits.ts';
 
 const SHOWN = 20;
 /** Limits that are exceeded, with their numbers. */
@@ -73,7 +73,7 @@ export function raiseText(excesses: readonly Excess[]): string {
   return [...texts, ...commit].join(', and ');
 }
 
-export const placeText = (cluster: string, { stage }: Limits): string => `cluster "${cluster}" of stage "${stage}"`;
+export const placeText = (cluster: string, { stage }: DeletionLimits): string => `cluster "${cluster}" of stage "${stage}"`;
 export const counted = (number: number, what: string): string => `${number} ${what}${number === 1 ? '' : 's'}`;
 export const beside = (already: number): string =>
   already === 0 ? '' : ` beside ${already} that ${already === 1 ? 'goes' : 'go'} already`;

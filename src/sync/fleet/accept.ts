@@ -9,7 +9,7 @@ import type { Fetched } from '../git/index.ts';
 import type { Checkout, RenderedCommit } from './checkout.ts';
 import { declare } from './clusters.ts';
 import { HELD_BACK, machinesSeen, rolloutOf } from './decide.ts';
-import type { FleetDependencies, Run } from './dependencies.ts';
+import type { FleetDependencies, FleetRun } from './dependencies.ts';
 import { requireHistory } from './history.ts';
 import { observe, type FleetView } from './observe.ts';
 import { planInput } from './plan-input.ts';
@@ -20,7 +20,7 @@ import { isNews, reportFleet, short } from './status.ts';
  * Accepts the head of the branch, or throws why not: coded where its content is refused, and then nothing was changed. `read` is the Fleet as the server has it.
  * Can be repeated after any crash.
  */
-export async function accept(deps: FleetDependencies, run: Run, read: Stored<Fleet>, checkout: Checkout): Promise<void> {
+export async function accept(deps: FleetDependencies, run: FleetRun, read: Stored<Fleet>, checkout: Checkout): Promise<void> {
   const { bundles, signal } = deps;
   const { client } = run;
   const fetched = await checkout.fetch(read.status?.commit, signal);
@@ -91,7 +91,7 @@ const MOST_LEFT = 5;
 
 async function reportAccepted(
   deps: FleetDependencies,
-  { client, log }: Run,
+  { client, log }: FleetRun,
   { read, view: { fleet }, fetched, rendered, planned, rollout, over }: Accepted,
 ): Promise<void> {
   const { head, commits } = fetched;

@@ -9,7 +9,7 @@ import { hasReason } from '../../kube/api-error.ts';
 import { applyIfChanged, wouldChange } from '../../kube/apply.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Checkout } from './checkout.ts';
-import type { FleetDependencies, Run } from './dependencies.ts';
+import type { FleetDependencies, FleetRun } from './dependencies.ts';
 import { Outdated, short } from './status.ts';
 
 /** Applies a Cluster, where it differs. Another hub may have accepted another commit since the Fleet was read: what it has written stays. */
@@ -37,7 +37,7 @@ export async function declare(
  * Makes Clusters again that the accepted commit declares and somebody deleted. Nothing is judged here, and no record comes back: a Cluster that has a halt is not
  * gone (docs/protocols.md#e12, #e13). What cannot be made is tried again when the branch is observed next.
  */
-export async function putBack(deps: FleetDependencies, { client, log }: Run, fleet: Stored<Fleet>, checkout: Checkout): Promise<void> {
+export async function putBack(deps: FleetDependencies, { client, log }: FleetRun, fleet: Stored<Fleet>, checkout: Checkout): Promise<void> {
   const { clusters, recorder, signal } = deps;
   const { name } = fleet.metadata;
   const { commit, clusters: declared = [] } = fleet.status ?? {};

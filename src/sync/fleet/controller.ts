@@ -10,7 +10,7 @@ import { syncError, syncErrorCodes } from '../errors.ts';
 import { accept } from './accept.ts';
 import { putBack } from './clusters.ts';
 import { dueOf, failedTry, machinesSeen, triedOf, type Due } from './decide.ts';
-import { emptyMemory, type FleetDependencies, type Run } from './dependencies.ts';
+import { emptyMemory, type FleetDependencies, type FleetRun } from './dependencies.ts';
 import { Outdated, reportFailure, reportFleet } from './status.ts';
 
 export interface FleetControllerOptions extends Omit<FleetDependencies, 'fleets' | 'clusters' | 'memory'> {
@@ -57,7 +57,7 @@ function onDeletedCluster(fleets: Reflector<Fleet>, clusters: Reflector<Cluster>
   });
 }
 
-async function reconcile(deps: FleetDependencies, run: Run, name: string): Promise<{ requeueAfterMs: number } | void> {
+async function reconcile(deps: FleetDependencies, run: FleetRun, name: string): Promise<{ requeueAfterMs: number } | void> {
   const { fleets, memory, checkouts, fence } = deps;
   const fleet = fleets.get({ name });
   if (fleet === undefined) {
@@ -80,7 +80,7 @@ async function reconcile(deps: FleetDependencies, run: Run, name: string): Promi
 }
 
 /** Asks the branch for its head, and accepts it where that is due. Returns after how many ms the head is asked for again. */
-async function follow(deps: FleetDependencies, run: Run, fleet: Stored<Fleet>): Promise<number> {
+async function follow(deps: FleetDependencies, run: FleetRun, fleet: Stored<Fleet>): Promise<number> {
   const { checkouts, clock, memory, random, signal } = deps;
   const { tries } = memory;
   const { name } = fleet.metadata;

@@ -11,7 +11,7 @@ import type { Checkouts } from './checkout.ts';
 import type { Tries } from './decide.ts';
 
 /** One reconcile. */
-export interface Run {
+export interface FleetRun {
   client: Client;
   log: Log;
 }

@@ -1,5 +1,5 @@
 /** What a commit is planned on: the Fleet, its Rollouts and the Clusters, read from the server together. */
-import { Clusters, type Cluster } from '../../api/cluster.ts';
+import { Clusters, type Cluster, type UnitStatus } from '../../api/cluster.ts';
 import type { Fleet } from '../../api/fleet.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -7,8 +7,6 @@ import type { Client } from '../../kube/client.ts';
 import { inForce } from '../in-force.ts';
 import { wantedWithCommits } from '../plan.ts';
 import { count } from './rollouts.ts';
-
-type UnitStatus = NonNullable<NonNullable<Cluster['status']>['units']>[number];
 
 export interface FleetView {
   fleet: Stored<Fleet>;

@@ -6,7 +6,7 @@ export interface Ancestor {
   timeMs: number;
 }
 
-export interface History {
+export interface CommitHistory {
   commit(oid: string): Promise<Ancestor>;
   /** Commits whose parents are not here. */
   shallow: ReadonlySet<string>;
@@ -14,7 +14,7 @@ export interface History {
   maxCommits: number;
 }
 
-export interface Standing {
+export interface CommitStanding {
   /** `unknown`: history that is not here would decide it, or would add commits. */
   relation: 'descendant' | 'rewritten' | 'unknown' | 'tooLong';
   /**
@@ -43,7 +43,13 @@ const BOTH = 3;
  *
  * `last` may be missing from the repository; then only `head`'s side is walked.
  */
-export async function relate(head: string, last: string, lastIsHere: boolean, history: History, signal: AbortSignal): Promise<Standing> {
+export async function relate(
+  head: string,
+  last: string,
+  lastIsHere: boolean,
+  history: CommitHistory,
+  signal: AbortSignal,
+): Promise<CommitStanding> {
   const marks = new Map<string, number>();
   const known = new Map<string, Ancestor>();
   const queue: string[] = [];

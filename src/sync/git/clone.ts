@@ -1,20 +1,20 @@
 import { join } from 'node:path';
 import { isCoded } from '../../api/errors.ts';
-import { MAX_WALK, relate, type Standing } from './ancestry.ts';
+import { MAX_WALK, relate, type CommitStanding } from './ancestry.ts';
 import { gitCache, type GitCache } from './cache.ts';
 import { short } from './commit.ts';
 import { gitError, gitErrorCodes } from './errors.ts';
 import type { Objects } from './objects.ts';
 import { hasCommit } from './reading.ts';
 import type { GitPorts, HttpSpec } from './source.ts';
-import type { Pull, Transfer } from './transfer.ts';
+import type { Pull, PackTransfer } from './transfer.ts';
 
 /** Commits to deepen by, in all, before history counts as too long. */
 const MAX_DEEPEN = 10_000;
 
 /** What is here of the repository of a server, in a cache on disk, and how more of it comes. One call at a time. */
 export class Clone {
-  readonly #server: Transfer;
+  readonly #server: PackTransfer;
   readonly #cache: GitCache;
   readonly #next: GitCache;
   /** Of a first fetch. */
@@ -22,7 +22,7 @@ export class Clone {
   /** The pair whose history was found too long, so that polling does not fetch it all again. */
   #tooLong = '';
 
-  constructor({ cacheDir, depth = 1 }: HttpSpec, url: string, server: Transfer, { fs }: Pick<GitPorts, 'fs'>) {
+  constructor({ cacheDir, depth = 1 }: HttpSpec, url: string, server: PackTransfer, { fs }: Pick<GitPorts, 'fs'>) {
     this.#server = server;
     this.#cache = gitCache(fs, join(cacheDir, 'kubenode-git-cache'), url);
     this.#next = gitCache(fs, join(cacheDir, 'kubenode-git-cache.new'), url);
@@ -64,7 +64,7 @@ export class Clone {
   }
 
   /** How one commit stands to the one that was accepted last; brings as much history as that needs. */
-  async stand(oid: string, lastAccepted: string, signal: AbortSignal): Promise<Standing> {
+  async stand(oid: string, lastAccepted: string, signal: AbortSignal): Promise<CommitStanding> {
     const pair = `${oid} ${lastAccepted}`;
     for (let step = 16, got = 0; ; got += step, step *= 4) {
       const objects = this.#cache.objects();

@@ -18,7 +18,7 @@ export interface Pull {
 }
 
 /** What is asked of a server. Errors: all of `gitErrorCodes` that are about the way to a server; none of them repeats a password. */
-export interface Transfer {
+export interface PackTransfer {
   head(signal: AbortSignal): Promise<Head>;
   /** Fetches into the cache; returns the commit that came, which is there to be read. */
   pull(cache: GitCache, options: Pull, signal: AbortSignal): Promise<string>;
@@ -26,7 +26,7 @@ export interface Transfer {
 
 type Talk = Pick<Parameters<typeof git.fetch>[0], 'http' | 'onAuth'> & { url: string };
 
-export function transfer(spec: HttpSpec, url: string, ports: GitPorts): Transfer {
+export function transfer(spec: HttpSpec, url: string, ports: GitPorts): PackTransfer {
   const limits = { ...defaultHttpLimits, ...spec.limits };
   const { host } = new URL(url);
   const server = { host, url, branch: spec.branch, auth: spec.auth };

@@ -4,9 +4,9 @@ import { API_VERSION, GROUP, type Kind } from '../../api/kind.ts';
 import { groupOf } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
 
-export type Scope = 'Namespaced' | 'Cluster' | 'Unknown';
+export type KindScope = 'Namespaced' | 'Cluster' | 'Unknown';
 
-export type KindRule = { allowed: true; scope: Scope; kind: Kind | undefined } | { allowed: false; message: string; next?: string };
+export type KindRule = { allowed: true; scope: KindScope; kind: Kind | undefined } | { allowed: false; message: string; next?: string };
 
 /** Kinds of ours that are not written in Git, and whose they are. */
 const REFUSED = new Map([
@@ -19,7 +19,7 @@ const REFUSED = new Map([
   ['RemedyOperationJob', 'is made in a cell by the rule that matched: write a NodeRemedier'],
 ]);
 
-const BUILTIN: [apiVersion: string, scope: Scope, kinds: string[]][] = [
+const BUILTIN: [apiVersion: string, scope: KindScope, kinds: string[]][] = [
   ['v1', 'Cluster', ['Namespace']],
   ['v1', 'Namespaced', ['ConfigMap', 'ServiceAccount', 'Service', 'Secret']],
   ['policy/v1', 'Namespaced', ['PodDisruptionBudget']],

@@ -5,7 +5,7 @@ import { syncError } from '../errors.ts';
 import { evidenceOf } from '../evidence.ts';
 import { changeRecords } from '../record-writes.ts';
 import type { ActPorts } from './ports.ts';
-import { begun, changeBefore, type Apply, type Change } from './recorded.ts';
+import { begun, changeBefore, type Apply, type RecordedChange } from './recorded.ts';
 import { keepMachines, removeWritten, timeOf, writeField, writeUnit } from './writes.ts';
 import { writesIntoCell, type Step } from './world.ts';
 
@@ -55,9 +55,9 @@ async function checkCell({ steps, errors }: Batch, ports: ActPorts): Promise<voi
   );
 }
 
-async function changesBefore({ cluster, steps, errors, units }: Batch, ports: ActPorts): Promise<Map<Step, Change>> {
+async function changesBefore({ cluster, steps, errors, units }: Batch, ports: ActPorts): Promise<Map<Step, RecordedChange>> {
   const { cell, fleet } = ports;
-  const before = new Map<Step, Change>();
+  const before = new Map<Step, RecordedChange>();
   for (const step of steps) {
     if (errors.has(step) || (cell === undefined && writesIntoCell(step))) continue;
     if (step.do !== 'Apply') {
@@ -76,7 +76,11 @@ async function changesBefore({ cluster, steps, errors, units }: Batch, ports: Ac
   return before;
 }
 
-async function record({ cluster, errors }: Batch, changes: ReadonlyMap<Step, Change>, { hub, fence, signal }: ActPorts): Promise<void> {
+async function record(
+  { cluster, errors }: Batch,
+  changes: ReadonlyMap<Step, RecordedChange>,
+  { hub, fence, signal }: ActPorts,
+): Promise<void> {
   const list = [...changes].map(([step, change]) => ({ unit: step.unit, change, step }));
   try {
     for (const [{ step }, error] of await changeRecords(hub, cluster, list, fence, signal)) errors.set(step, error);
@@ -86,9 +90,9 @@ async function record({ cluster, errors }: Batch, changes: ReadonlyMap<Step, Cha
 }
 
 /** Returns what is to be recorded of it. */
-async function writeAll(batch: Batch, cell: CellContent, ports: ActPorts): Promise<Map<Step, Change>> {
+async function writeAll(batch: Batch, cell: CellContent, ports: ActPorts): Promise<Map<Step, RecordedChange>> {
   const { steps, errors } = batch;
-  const after = new Map<Step, Change>();
+  const after = new Map<Step, RecordedChange>();
   const sound = steps.filter((step) => !errors.has(step));
   for (const queue of [sound.filter(goesFirst), sound.filter((step) => !goesFirst(step))]) {
     const worker = async (): Promise<void> => {
@@ -112,7 +116,7 @@ async function write(
   { units }: Batch,
   cell: CellContent,
   ports: ActPorts,
-): Promise<Change | undefined> {
+): Promise<RecordedChange | undefined> {
   switch (step.do) {
     case 'Apply': {
       const unit = units.get(step);

@@ -28,7 +28,7 @@ export interface ExecutorOptions {
 }
 
 /** One pass over a fleet. */
-export interface Pass {
+export interface RolloutPass {
   fleet: string;
   connections: ReadonlyMap<string, Cell | Away>;
   context: { client: Client; log: Log };
@@ -56,7 +56,7 @@ export class Executor {
    * Each cluster by itself: what takes longer than `PATIENCE_MS` goes on while the next pass does what is due elsewhere, and leads to another pass when it has
    * ended. Until then nothing else begins in that cell; what is only recorded is, as everything is conditioned on the records (docs/protocols.md#e16).
    */
-  async carryOut(byCluster: ReadonlyMap<string, readonly Step[]>, pass: Pass): Promise<void> {
+  async carryOut(byCluster: ReadonlyMap<string, readonly Step[]>, pass: RolloutPass): Promise<void> {
     const { clock, signal } = this.#options;
     const waited = [...byCluster].map(async ([cluster, steps]) => {
       const id = `${pass.fleet} ${cluster}`;
@@ -92,7 +92,7 @@ export class Executor {
     return ended;
   }
 
-  async #carryOutIn(cluster: string, steps: readonly Step[], { fleet, connections, context, waits }: Pass): Promise<void> {
+  async #carryOutIn(cluster: string, steps: readonly Step[], { fleet, connections, context, waits }: RolloutPass): Promise<void> {
     const { unitOf, fence, clock, signal } = this.#options;
     const connected = connections.get(cluster);
     const cell = isCell(connected) && connected.away() === undefined ? connected.content : undefined;

@@ -5,7 +5,7 @@ import { plainText } from '../../api/plain-text.ts';
 import type { Rollout, RolloutUnit } from '../../api/rollout.ts';
 import { MADE_AGAIN } from '../apply-unit.ts';
 import { isSoakUnknown, soaksSince } from '../soak.ts';
-import { canRetry, knownOf, observedRetry, pendingPlace, type Known, type Place } from './place.ts';
+import { canRetry, knownOf, observedRetry, pendingPlace, type KnownPlace, type Place } from './place.ts';
 import type { LiveUnit, World } from './world.ts';
 
 /** Of an instant of the hub's API server, as the hub estimates it (docs/protocols.md#h5). */
@@ -30,7 +30,7 @@ export function judge(world: World, rollout: Rollout, unit: string, wanted: Roll
 }
 
 /** Whether there may be content there that this hub does not know (docs/protocols.md#e17), and that its place waits for. */
-function mayHide(unit: string, { live, isForeign, blocked, held }: Known): boolean {
+function mayHide(unit: string, { live, isForeign, blocked, held }: KnownPlace): boolean {
   if (isForeign) return false;
   if (blocked !== undefined || live.state === 'Unknown') return held || isMachineSet(unit);
   return held && live.state === 'Present' && live.unknown === true;
@@ -51,7 +51,7 @@ function waitsFor(rollout: Rollout, place: Place, record: UnitStatus | undefined
  * Whether its cell was given what it has by a hub that knew more than this one (docs/protocols.md#e17), after this rollout was made: then the rollout was not judged
  * with what the cell has. Both times are of the hub's API server (#h5): it stamps one, and the other was estimated to `ERROR_MS`.
  */
-function isOutdated({ now }: World, { metadata }: Rollout, { live, target }: Place, { stored, knownUntil }: Known): boolean {
+function isOutdated({ now }: World, { metadata }: Rollout, { live, target }: Place, { stored, knownUntil }: KnownPlace): boolean {
   if (live.state !== 'Present' || (target !== undefined && live.unitDigest === target)) return false;
   const writtenAt = Date.parse(live.writtenAt ?? '');
   // The time of a record is compared with itself; when a Cluster was made, with an estimate.
@@ -65,7 +65,7 @@ function isOutdated({ now }: World, { metadata }: Rollout, { live, target }: Pla
 function judgeRemoval(
   world: World,
   place: Place,
-  { isCluster, stored, record, isForeign, blocked, live }: Known,
+  { isCluster, stored, record, isForeign, blocked, live }: KnownPlace,
   waits: string | undefined,
 ): Place {
   if (isForeign && record !== undefined && isCluster)
@@ -94,7 +94,7 @@ function takenOverAt({ appliedAt, writtenAt }: UnitStatus, now: number): number 
   return at <= now ? at : now;
 }
 
-function judgeTarget(rollout: Rollout, place: Place, known: Known, target: string, waits: string | undefined): Place {
+function judgeTarget(rollout: Rollout, place: Place, known: KnownPlace, target: string, waits: string | undefined): Place {
   const { live, blocked, held, complete } = known;
   const carries = live.state === 'Present' && live.unitDigest === target;
   const { halt, newHalt, halted, newEvidence } = haltsOf(place, known, carries);
@@ -118,7 +118,7 @@ function judgeTarget(rollout: Rollout, place: Place, known: Known, target: strin
 }
 
 /** Why what somebody changed in its cell is not put back there. */
-function leftChanged({ live, isForeign, blocked }: Known): string | undefined {
+function leftChanged({ live, isForeign, blocked }: KnownPlace): string | undefined {
   const isChanged = live.state === 'Absent' || (live.state === 'Present' && live.drifted);
   return isChanged && !isForeign && blocked !== undefined ? `not put back as Git has it: ${blocked}` : undefined;
 }
@@ -133,7 +133,7 @@ interface Halts {
   newEvidence: boolean;
 }
 
-function haltsOf(place: Place, { record, live, isForeign, blocked, held }: Known, carries: boolean): Halts {
+function haltsOf(place: Place, { record, live, isForeign, blocked, held }: KnownPlace, carries: boolean): Halts {
   const halt = held && !isForeign ? place.halt : undefined;
   const carrier = carries && live.state === 'Present' ? live : undefined;
   const shown = carrier?.drifted === false ? carrier.halted : undefined;

@@ -56,7 +56,7 @@ export interface Place {
 }
 
 /** What is known of one unit on one cluster, where a rollout wants a digest of it there, or its removal. */
-export interface Known {
+export interface KnownPlace {
   /** The Cluster is there. */
   isCluster: boolean;
   /** As it is on the hub, also of a unit that is gone. */
@@ -76,7 +76,7 @@ export interface Known {
   complete: boolean;
 }
 
-export function knownOf(world: World, unit: string, cluster: string, target: string | undefined): Known {
+export function knownOf(world: World, unit: string, cluster: string, target: string | undefined): KnownPlace {
   const view = world.clusters.get(cluster);
   const stored = view?.units.get(unit);
   const record = isGone(stored) ? undefined : stored;
@@ -101,7 +101,7 @@ export function pendingPlace(
   rollout: Rollout,
   unit: string,
   { name: cluster, digest: target, commit = rollout.spec.commit }: RolloutUnit['clusters'][number],
-  { record, live, isForeign, blocked, held, complete }: Known,
+  { record, live, isForeign, blocked, held, complete }: KnownPlace,
 ): Place {
   const verified = target === undefined ? undefined : record?.verified?.find((entry) => entry.digest === target);
   const revoked = target !== undefined && isRevoked(world, unit, record, target);

@@ -5,11 +5,11 @@ import type { RecordChange } from '../record-writes.ts';
 import { records, REMOVAL } from '../records.ts';
 import type { Step } from './world.ts';
 
-export type Change = RecordChange['change'];
+export type RecordedChange = RecordChange['change'];
 export type Apply = Extract<Step, { do: 'Apply' }>;
 
 /** Undefined where nothing is. An `Apply` records what it begins, for which its unit is needed (`begun`). */
-export function changeBefore(step: Exclude<Step, Apply>, fleet: string, now: string): Change | undefined {
+export function changeBefore(step: Exclude<Step, Apply>, fleet: string, now: string): RecordedChange | undefined {
   switch (step.do) {
     case 'RecordEvidence':
       return records.verified(step.digest, step.commit, now, step.appliedAt);
@@ -40,7 +40,7 @@ export function changeBefore(step: Exclude<Step, Apply>, fleet: string, now: str
   }
 }
 
-export function begun(step: Apply, unit: StoredUnit, fleet: string, now: string): Change {
+export function begun(step: Apply, unit: StoredUnit, fleet: string, now: string): RecordedChange {
   const { digest: to, lane, commit, asked, revoked, found, writtenAt } = step;
   return records.begin(fleet, { to, lane, commit, asked, revoked, found, writtenAt, at: now }, step.over, inventoryOf(unit), sameObject);
 }

@@ -11,11 +11,11 @@ import { syncError } from '../errors.ts';
 import { records, REMOVAL, stands, type Aim } from '../records.ts';
 import { isDrifted } from './observe.ts';
 import type { ActPorts } from './ports.ts';
-import type { Apply, Change } from './recorded.ts';
+import type { Apply, RecordedChange } from './recorded.ts';
 import { asRehearsed } from './rehearsal.ts';
 import type { Step } from './world.ts';
 
-export async function writeUnit(step: Apply, unit: StoredUnit, to: CellContent, ports: ActPorts): Promise<Change> {
+export async function writeUnit(step: Apply, unit: StoredUnit, to: CellContent, ports: ActPorts): Promise<RecordedChange> {
   const { digest, lane } = step;
   const seen = liveTop(to, unit);
   const due = step.proven ? unit : asRehearsed(unit, digest, seen, to.now());
@@ -28,7 +28,7 @@ export async function writeUnit(step: Apply, unit: StoredUnit, to: CellContent, 
   return records.applied(digest, step.commit, lane, timeOf(ports), inventory);
 }
 
-export async function removeWritten(step: Extract<Step, { do: 'Remove' }>, from: CellContent, ports: ActPorts): Promise<Change> {
+export async function removeWritten(step: Extract<Step, { do: 'Remove' }>, from: CellContent, ports: ActPorts): Promise<RecordedChange> {
   const inventory = (await recordOf(step, ports))?.inventory ?? [];
   const confirmed = async (): Promise<void> => void (await confirm(step, { to: REMOVAL, lane: step.lane }, ports));
   const removal = await removeUnit(from, inventory, ports.fleet, confirmed, ports.signal);

@@ -9,7 +9,7 @@ import type { Served, User } from '../kinds/served.ts';
 import { qualified, Refusal } from '../refusal.ts';
 import { labelSelectorOf } from '../selector.ts';
 import { parsed } from '../store/entry.ts';
-import type { Store } from '../store/store.ts';
+import type { EmbeddedStore } from '../store/store.ts';
 import { compilePolicy, type CompiledPolicy } from './compile.ts';
 
 /** A write that is valid. */
@@ -61,10 +61,10 @@ function ruleMatches(rule: Json, { served, subresource, operation, namespace, na
 }
 
 export class Policies {
-  readonly #store: Store;
+  readonly #store: EmbeddedStore;
   #bound: readonly Bound[] | undefined;
 
-  constructor(store: Store) {
+  constructor(store: EmbeddedStore) {
     this.#store = store;
     store.onEvent(({ resource }) => {
       if (resource === POLICIES || resource === BINDINGS) this.#bound = undefined;
@@ -144,7 +144,7 @@ function requestOf({ served, subresource, operation, namespace, name, user, dryR
   };
 }
 
-function valuesOf(write: Admitted, store: Store): Values {
+function valuesOf(write: Admitted, store: EmbeddedStore): Values {
   const namespace = write.namespace === '' ? undefined : store.table('/namespaces').get(write.namespace);
   return {
     object: openValue(write.object),

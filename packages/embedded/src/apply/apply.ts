@@ -5,7 +5,7 @@ import { describeConflicts } from './conflict.ts';
 import type { FieldSet } from './field-set.ts';
 import { difference, isEmpty, setOfFields, union } from './field-set.ts';
 import { followLastApplied, lastAppliedFields, lastAppliedManager } from './last-applied.ts';
-import type { Manager, Managers } from './managers.ts';
+import type { FieldManager, Managers } from './managers.ts';
 import {
   at,
   capUpdaters,
@@ -85,7 +85,7 @@ function track(input: ApplyInput | UpdateInput, managers: Managers, live: JsonOb
   if (isEmpty(set)) return capUpdaters(left, maxUpdaters);
   const id = identity(who);
   const previous = left.get(id);
-  const mine: Manager =
+  const mine: FieldManager =
     previous === undefined ? { ...who, time: input.now, set, entry: undefined } : at(owning(previous, union(set, previous.set)), input.now);
   return capUpdaters(withManager(left, id, mine), maxUpdaters);
 }
@@ -201,7 +201,7 @@ function mergeWithLastApplied(input: ApplyInput, managers: Managers, live: JsonO
   if (result.ok || input.manager !== lastAppliedManager) return result;
   const allowed = lastAppliedFields(input.schema.root, live);
   if (allowed === undefined) return result;
-  const left: Map<string, { manager: Manager; set: FieldSet }> = new Map();
+  const left: Map<string, { manager: FieldManager; set: FieldSet }> = new Map();
   for (const [id, { manager, set }] of result.conflicts) {
     const rest = difference(set, allowed);
     if (!isEmpty(rest)) left.set(id, { manager, set: rest });

@@ -3,15 +3,15 @@ import { pathTextOf } from './element.ts';
 import type { FieldSet } from './field-set.ts';
 import { paths } from './field-set.ts';
 import { quote } from './go-text.ts';
-import type { Manager } from './managers.ts';
+import type { FieldManager } from './managers.ts';
 import type { FieldConflict } from './types.ts';
 import { compareStrings } from './value.ts';
 
 /** Fields of each manager in the way, by its identity. */
-export type Conflicts = ReadonlyMap<string, { manager: Manager; set: FieldSet }>;
+export type Conflicts = ReadonlyMap<string, { manager: FieldManager; set: FieldSet }>;
 
 /** `"kubectl-edit" with subresource "status" using apps/v1` */
-function managerText(manager: Manager): string {
+function managerText(manager: FieldManager): string {
   const who = manager.subresource === '' ? quote(manager.name) : `${quote(manager.name)} with subresource ${quote(manager.subresource)}`;
   return manager.operation === 'Update' ? `${who} using ${manager.apiVersion}` : who;
 }

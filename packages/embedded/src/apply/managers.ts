@@ -7,7 +7,7 @@ import { decodeFields, encodeFields } from './fields-v1.ts';
 import { compareStrings, isEmptyObject, isObject } from './value.ts';
 import { applyError } from './errors.ts';
 
-export interface Manager {
+export interface FieldManager {
   readonly name: string;
   readonly operation: 'Apply' | 'Update';
   readonly apiVersion: string;
@@ -19,7 +19,7 @@ export interface Manager {
 }
 
 /** By identity. Treated as immutable: steps that change something make a copy. */
-export type Managers = ReadonlyMap<string, Manager>;
+export type Managers = ReadonlyMap<string, FieldManager>;
 
 /** An applier is the same one in every version of the API; an updater is not. Sorts as the server's identifiers do. */
 export function identity(manager: { name: string; operation: 'Apply' | 'Update'; apiVersion: string; subresource: string }): string {
@@ -63,7 +63,7 @@ const entryKeys = new Set(['manager', 'operation', 'apiVersion', 'time', 'fields
 
 /** Throws a CodedError `InvalidManagedFields` in the server's words. */
 export function decodeManagers(entries: JsonObject[]): Managers {
-  const managers = new Map<string, Manager>();
+  const managers = new Map<string, FieldManager>();
   for (const [at, entry] of entries.entries()) {
     const operation = text(entry['operation']);
     if (operation !== 'Apply' && operation !== 'Update') throw invalid('operation must be `Apply` or `Update`');
@@ -98,7 +98,7 @@ function invalid(message: string, cause?: unknown): CodedError {
 }
 
 /** Unix seconds, 0 without a time, as the server sorts. */
-function seconds(manager: Manager): number {
+function seconds(manager: FieldManager): number {
   return manager.time === undefined ? 0 : Math.floor(Date.parse(manager.time) / 1000);
 }
 
@@ -117,7 +117,7 @@ export function encodeManagers(managers: Managers): JsonObject[] | undefined {
     .map(encodeManager);
 }
 
-function encodeManager(manager: Manager): JsonObject {
+function encodeManager(manager: FieldManager): JsonObject {
   return (
     manager.entry ?? {
       ...(manager.name === '' ? {} : { manager: manager.name }),
@@ -132,16 +132,16 @@ function encodeManager(manager: Manager): JsonObject {
 }
 
 /** The manager with other fields; its stored entry survives when they are the same. */
-export function owning(manager: Manager, set: FieldSet): Manager {
+export function owning(manager: FieldManager, set: FieldSet): FieldManager {
   return equalSets(manager.set, set) ? manager : { ...manager, set, entry: undefined };
 }
 
-export function at(manager: Manager, time: string | undefined): Manager {
+export function at(manager: FieldManager, time: string | undefined): FieldManager {
   return manager.time === time ? manager : { ...manager, time, entry: undefined };
 }
 
 /** The managers with one of them replaced, or gone when it owns nothing. */
-export function withManager(managers: Managers, id: string, manager: Manager): Managers {
+export function withManager(managers: Managers, id: string, manager: FieldManager): Managers {
   const out = new Map(managers);
   if (isEmpty(manager.set)) out.delete(id);
   else out.set(id, manager);

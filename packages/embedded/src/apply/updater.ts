@@ -6,7 +6,7 @@ import { fieldElement } from './element.ts';
 import { fieldsOf, namedFieldsOf } from './fields.ts';
 import type { FieldSet } from './field-set.ts';
 import { difference, differenceWithChildren, includes, intersection, isEmpty, union, withNamedFields } from './field-set.ts';
-import type { Manager, Managers } from './managers.ts';
+import type { FieldManager, Managers } from './managers.ts';
 import { owning, withManager } from './managers.ts';
 import { merge } from './merge.ts';
 import { reconcile } from './reconcile.ts';
@@ -20,7 +20,7 @@ export interface Merge {
   reset: FieldSet;
 }
 
-export type Applied =
+export type UpdaterResult =
   | {
       ok: true;
       /** The very same as `live` when nothing changed. */
@@ -33,7 +33,7 @@ export type Applied =
   | { ok: false; conflicts: Conflicts };
 
 function reconcileAll(schema: SchemaNode, managers: Managers): Managers {
-  let out: Map<string, Manager> | undefined;
+  let out: Map<string, FieldManager> | undefined;
   for (const [id, manager] of managers) {
     const next = owning(manager, reconcile(schema, manager.set));
     if (next !== manager) (out ??= new Map(managers)).set(id, next);
@@ -64,7 +64,14 @@ export function recordUpdate(
 }
 
 /** Merges what the applier with this identity applies. */
-export function applyMerge({ schema, reset }: Merge, managers: Managers, live: Json, applied: Json, id: string, force: boolean): Applied {
+export function applyMerge(
+  { schema, reset }: Merge,
+  managers: Managers,
+  live: Json,
+  applied: Json,
+  id: string,
+  force: boolean,
+): UpdaterResult {
   const others = new Map(reconcileAll(schema, managers));
   const last = others.get(id);
   others.delete(id);
@@ -76,7 +83,7 @@ export function applyMerge({ schema, reset }: Merge, managers: Managers, live: J
   const changed = union(modified, added);
 
   if (!force) {
-    const conflicts = new Map<string, { manager: Manager; set: FieldSet }>();
+    const conflicts = new Map<string, { manager: FieldManager; set: FieldSet }>();
     for (const [other, manager] of others) {
       const conflict = intersection(manager.set, changed);
       if (!isEmpty(conflict)) conflicts.set(other, { manager, set: conflict });

@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import { alike } from './equality.ts';
 import { CostExceeded, meter, spend, withinEvaluation } from './cost.ts';
 import { addFunctions, REPLACED } from './functions.ts';
-import { EvaluationFault, Message, type CelType, type ObjectType } from './types.ts';
+import { EvaluationFault, Message, type CelType, type CelObjectType } from './types.ts';
 
 export interface Values {
   readonly self: unknown;
@@ -39,7 +39,7 @@ const raw = (value: unknown): JsonObject => (value instanceof Message ? value.ra
 const rawItems = (value: unknown): Json[] => (Array.isArray(value) ? value.map(raw) : []);
 
 /** Types are registered from the leaves, since fields are given by the names of their types. */
-function register(environment: Environment, type: CelType, objects: Map<string, ObjectType>): void {
+function register(environment: Environment, type: CelType, objects: Map<string, CelObjectType>): void {
   if (type.item !== undefined) register(environment, type.item, objects);
   const { keyed, item, object } = type;
   // Of values that may be null only their evaluation knows the type.
@@ -59,7 +59,7 @@ function register(environment: Environment, type: CelType, objects: Map<string, 
 /** All expressions of one schema: `root` is the type of the whole object, and every `self` is one of the types in it. */
 export function compilerOf(root: CelType): (expression: string, self: CelType, optionalOldSelf?: boolean) => Expression {
   const environment = base().clone();
-  const objects = new Map<string, ObjectType>();
+  const objects = new Map<string, CelObjectType>();
   register(environment, root, objects);
   return (expression, self, optionalOldSelf = false) => {
     const alone = environment.clone().registerVariable('self', self.name);
@@ -163,7 +163,7 @@ interface Program {
   readonly evaluate: (values: object) => unknown;
 }
 
-function attempt(environment: Environment, expression: string, objects: ReadonlyMap<string, ObjectType>): CompileProblem | Program {
+function attempt(environment: Environment, expression: string, objects: ReadonlyMap<string, CelObjectType>): CompileProblem | Program {
   try {
     spend(COMPILING + expression.length);
     const program = environment.parse(expression);
@@ -213,7 +213,7 @@ function isNode(value: unknown): value is Node {
 }
 
 /** A field that `has()` asks for and no object of the schema can have: the checker ignores `has()`, upstream's does not. `at` is the dot before it. */
-function absentField(value: unknown, objects: ReadonlyMap<string, ObjectType>): { name: string; at: number } | undefined {
+function absentField(value: unknown, objects: ReadonlyMap<string, CelObjectType>): { name: string; at: number } | undefined {
   if (Array.isArray(value)) {
     for (const item of value) {
       const found = absentField(item, objects);
@@ -231,8 +231,8 @@ function absentField(value: unknown, objects: ReadonlyMap<string, ObjectType>): 
 /** The type that a chain of fields ends in; undefined where it leaves the objects of the schema. */
 function selected(
   value: unknown,
-  objects: ReadonlyMap<string, ObjectType>,
-): ObjectType | { absent: { name: string; at: number } } | undefined {
+  objects: ReadonlyMap<string, CelObjectType>,
+): CelObjectType | { absent: { name: string; at: number } } | undefined {
   if (!isNode(value)) return undefined;
   if (value.op === 'id') return objects.get(value.checkedType?.name ?? '');
   const [inner, name] = value.op === '.' && Array.isArray(value.args) ? value.args : [];

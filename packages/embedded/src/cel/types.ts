@@ -14,14 +14,14 @@ export interface CelType {
   /** Throws on a value that the schema would not let in. */
   readonly value: (json: Json) => unknown;
   /** Of an object: its fields by their names in expressions. */
-  readonly object?: ObjectType;
+  readonly object?: CelObjectType;
   /** Of a list its items, of a map its entries. */
   readonly item?: CelType;
   /** Of a list whose order does not count, since its items have keys. */
   readonly keyed?: Schema;
 }
 
-export interface ObjectType {
+export interface CelObjectType {
   readonly name: string;
   readonly schema: Schema;
   readonly fields: ReadonlyMap<string, Field>;

@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import { at, equal, listAt, numberAt, objectAt, textAt } from '../json.ts';
 import { labelSelectorOf } from '../selector.ts';
-import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
+import { parsed, type Entry, type EntryEvent } from '../store/entry.ts';
 import { now, type World } from '../world.ts';
-import { builtin, change, type Context, type Controller } from './controller.ts';
+import { builtin, change, type Context, type EmbeddedController } from './controller.ts';
 
 export const BUDGETS = 'policy/poddisruptionbudgets';
 export const PODS = '/pods';
@@ -96,7 +96,7 @@ function statusOf(budget: JsonObject, pods: readonly JsonObject[], disrupted: Js
  * Keeps the status of PodDisruptionBudgets. Percentages and maxUnavailable count the pods that are there: this server has
  * no ReplicaSets with a scale.
  */
-export function budgetsController({ world, tasks }: Context): Controller {
+export function budgetsController({ world, tasks }: Context): EmbeddedController {
   const { store, clock } = world;
   const served = builtin(world, BUDGETS);
   const timers = new Map<string, () => void>();
@@ -132,7 +132,7 @@ export function budgetsController({ world, tasks }: Context): Controller {
     start() {
       for (const entry of store.table(BUDGETS).entries()) queue(entry.key);
     },
-    onEvent({ resource, type, entry, previous }: StoreEvent) {
+    onEvent({ resource, type, entry, previous }: EntryEvent) {
       if (resource === BUDGETS) {
         if (type === 'DELETED') timers.get(entry.key)?.();
         else queue(entry.key);

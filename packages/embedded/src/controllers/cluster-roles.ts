@@ -3,12 +3,12 @@ import { equal, isObject, listAt, put, stringMapAt } from '../json.ts';
 import { RBAC_GROUP } from '../kinds/rbac.ts';
 import { labelSelectorOf } from '../selector.ts';
 import { parsed } from '../store/entry.ts';
-import { change, type Context, type Controller } from './controller.ts';
+import { change, type Context, type EmbeddedController } from './controller.ts';
 
 const CLUSTER_ROLES = `${RBAC_GROUP}/clusterroles`;
 
 /** Gives ClusterRoles with an aggregationRule the rules of those that it selects, in the order of their names. */
-export function clusterRolesController({ world, tasks }: Context): Controller {
+export function clusterRolesController({ world, tasks }: Context): EmbeddedController {
   const served = world.registry.byStorage(CLUSTER_ROLES);
 
   function aggregate(): void {

@@ -3,7 +3,7 @@ import { copy } from '../json.ts';
 import type { Served } from '../kinds/served.ts';
 import { Refusal } from '../refusal.ts';
 import { remove, type DeleteOptions } from '../remove.ts';
-import type { Entry, StoreEvent } from '../store/entry.ts';
+import type { Entry, EntryEvent } from '../store/entry.ts';
 import { SYSTEM, type World } from '../world.ts';
 import { modify, type Writer } from '../write.ts';
 import type { Tasks } from './tasks.ts';
@@ -15,10 +15,10 @@ export interface Context {
 }
 
 /** A part of the control plane that a real cluster runs in kube-controller-manager. */
-export interface Controller {
+export interface EmbeddedController {
   /** Looks at what is there when the cluster opens. */
   start?(): void;
-  onEvent(event: StoreEvent): void;
+  onEvent(event: EntryEvent): void;
   /** Cancels its timers. */
   stop?(): void;
 }

@@ -4,9 +4,9 @@ import { servedVersions } from '../crd/served.ts';
 import { convert } from '../decode.ts';
 import type { Served } from '../kinds/served.ts';
 import { equal, listAt, metaOf, objectAt, stringsAt, textAt } from '../json.ts';
-import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
+import { parsed, type Entry, type EntryEvent } from '../store/entry.ts';
 import { factsFor, now, type World } from '../world.ts';
-import { builtin, change, discard, type Context, type Controller } from './controller.ts';
+import { builtin, change, discard, type Context, type EmbeddedController } from './controller.ts';
 
 export const DEFINITIONS = 'apiextensions.k8s.io/customresourcedefinitions';
 
@@ -116,7 +116,7 @@ function empty(world: World, definition: Served, entry: Entry): void {
 const resourceOf = (crd: JsonObject): string => `${textAt(crd, 'spec', 'group') ?? ''}/${textAt(crd, 'spec', 'names', 'plural') ?? ''}`;
 
 /** Serves a definition as it is now, and ends the watches of objects whose form has changed. */
-function follow(context: Context, { entry, previous, type }: StoreEvent): void {
+function follow(context: Context, { entry, previous, type }: EntryEvent): void {
   const { registry, store } = context.world;
   const crd = parsed(entry);
   if (type === 'DELETED') {
@@ -133,7 +133,7 @@ function follow(context: Context, { entry, previous, type }: StoreEvent): void {
 }
 
 /** Accepts names, establishes, serves, and empties definitions under deletion. */
-export function definitionsController(context: Context): Controller {
+export function definitionsController(context: Context): EmbeddedController {
   const { world, tasks } = context;
   const definition = builtin(world, DEFINITIONS);
   const table = () => world.store.table(DEFINITIONS);

@@ -1,5 +1,5 @@
-import type { StoreEvent } from '../store/entry.ts';
-import type { Context, Controller } from './controller.ts';
+import type { EntryEvent } from '../store/entry.ts';
+import type { Context, EmbeddedController } from './controller.ts';
 
 const EVENTS = '/events';
 
@@ -7,7 +7,7 @@ const EVENTS = '/events';
 const EVENT_TTL_MS = 60 * 60_000;
 
 /** Forgets Events after an hour, as the real server's storage does. */
-export function expiryController({ world }: Context): Controller {
+export function expiryController({ world }: Context): EmbeddedController {
   // In order of their last write, so that the first is the next to go.
   const written = new Map<string, number>();
   let cancel: (() => void) | undefined;
@@ -40,7 +40,7 @@ export function expiryController({ world }: Context): Controller {
     start() {
       for (const entry of world.store.table(EVENTS).entries()) note(entry.key);
     },
-    onEvent({ resource, type, entry }: StoreEvent) {
+    onEvent({ resource, type, entry }: EntryEvent) {
       if (resource !== EVENTS) return;
       if (type === 'DELETED') written.delete(entry.key);
       else note(entry.key);

@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import { listAt, metaOf, objectAt, stringsAt, textAt } from '../json.ts';
 import type { Served } from '../kinds/served.ts';
-import { keyOf, parsed, type Entry, type StoreEvent } from '../store/entry.ts';
+import { keyOf, parsed, type Entry, type EntryEvent } from '../store/entry.ts';
 import type { World } from '../world.ts';
-import { change, discard, type Context, type Controller } from './controller.ts';
+import { change, discard, type Context, type EmbeddedController } from './controller.ts';
 
 const ORPHAN = 'orphan';
 const FOREGROUND = 'foregroundDeletion';
@@ -20,7 +20,7 @@ interface ObjectKey {
 class Dependents {
   readonly #byOwner = new Map<string, Map<string, ObjectKey>>();
 
-  follow({ resource, entry, previous, type }: StoreEvent): void {
+  follow({ resource, entry, previous, type }: EntryEvent): void {
     const id = `${resource}\n${entry.key}`;
     for (const uid of previous?.owners ?? []) {
       const map = this.#byOwner.get(uid);
@@ -152,7 +152,7 @@ function finalize(world: World, dependents: Dependents, key: ObjectKey, queue: (
  * Deletes what has lost its last owner, and carries out the propagation policies of deletions. An owner is found by kind,
  * namespace and name, and is the owner only if its UID is the one in the reference.
  */
-export function garbageController({ world, tasks }: Context): Controller {
+export function garbageController({ world, tasks }: Context): EmbeddedController {
   const { store } = world;
   const dependents = new Dependents();
   const queue = (key: ObjectKey) => tasks.add(`garbage ${key.resource} ${key.key}`, () => collect(world, dependents, key));

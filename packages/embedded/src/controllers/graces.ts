@@ -1,13 +1,13 @@
 import { textAt } from '../json.ts';
-import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
+import { parsed, type Entry, type EntryEvent } from '../store/entry.ts';
 import { PODS } from './budgets.ts';
-import { discard, type Context, type Controller } from './controller.ts';
+import { discard, type Context, type EmbeddedController } from './controller.ts';
 
 /**
  * Ends pods when their grace period is over. On a real cluster the kubelet does this once the containers have stopped;
  * here there need not be one.
  */
-export function gracesController({ world, tasks }: Context): Controller {
+export function gracesController({ world, tasks }: Context): EmbeddedController {
   const timers = new Map<string, () => void>();
 
   function follow(entry: Entry): void {
@@ -30,7 +30,7 @@ export function gracesController({ world, tasks }: Context): Controller {
     start() {
       for (const entry of world.store.table(PODS).entries()) follow(entry);
     },
-    onEvent({ resource, type, entry }: StoreEvent) {
+    onEvent({ resource, type, entry }: EntryEvent) {
       if (resource !== PODS) return;
       if (type !== 'DELETED') follow(entry);
       else {

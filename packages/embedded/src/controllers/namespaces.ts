@@ -3,10 +3,10 @@ import { INITIAL_NAMESPACES } from '../kinds/namespace.ts';
 import { apiVersion, type Served } from '../kinds/served.ts';
 import { listAt, objectAt, stringsAt, textAt } from '../json.ts';
 import { qualified, Refusal } from '../refusal.ts';
-import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
+import { parsed, type Entry, type EntryEvent } from '../store/entry.ts';
 import { now, type World } from '../world.ts';
 import { insert } from '../write.ts';
-import { builtin, change, discard, systemWriter, type Context, type Controller } from './controller.ts';
+import { builtin, change, discard, systemWriter, type Context, type EmbeddedController } from './controller.ts';
 
 const NAMESPACES = '/namespaces';
 const ACCOUNTS = '/serviceaccounts';
@@ -99,7 +99,7 @@ function terminate(world: World, namespaces: Served, entry: Entry): void {
 }
 
 /** Makes the first namespaces, keeps a `default` ServiceAccount in each, and empties those that are deleted. */
-export function namespacesController({ world, tasks }: Context): Controller {
+export function namespacesController({ world, tasks }: Context): EmbeddedController {
   const { store } = world;
   const namespaces = builtin(world, NAMESPACES);
   const accounts = builtin(world, ACCOUNTS);
@@ -117,7 +117,7 @@ export function namespacesController({ world, tasks }: Context): Controller {
       if (entry !== undefined && textAt(parsed(entry), 'metadata', 'deletionTimestamp') !== undefined) terminate(world, namespaces, entry);
     });
 
-  function onEvent({ resource, type, entry, previous }: StoreEvent): void {
+  function onEvent({ resource, type, entry, previous }: EntryEvent): void {
     if (resource === NAMESPACES) {
       if (type === 'ADDED') account(entry.name);
       else if (type === 'MODIFIED' && previous !== undefined) reconcile(entry.name);

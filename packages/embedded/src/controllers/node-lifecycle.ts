@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import { listAt, objectAt, textAt } from '../json.ts';
 import { parsed, type Entry } from '../store/entry.ts';
 import { now } from '../world.ts';
-import { change, type Context, type Controller } from './controller.ts';
+import { change, type Context, type EmbeddedController } from './controller.ts';
 import { taintsOf } from './node-taints.ts';
 
 const NODES = '/nodes';
@@ -25,7 +25,7 @@ interface LastSeen {
  * what counts is when this server saw the Lease or the Ready condition change, not what a node's clock wrote. Only the kubelet sets True
  * again. The taints of effect NoSchedule follow the conditions and the cordon of each Node at once; no taint evicts pods here.
  */
-export function nodeLifecycleController({ world, tasks }: Context, graceMs: number): Controller {
+export function nodeLifecycleController({ world, tasks }: Context, graceMs: number): EmbeddedController {
   const served = world.registry.byStorage(NODES);
   const lastSeen = new Map<string, LastSeen>();
   let cancel: (() => void) | undefined;

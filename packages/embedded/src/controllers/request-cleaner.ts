@@ -1,6 +1,6 @@
 import { listAt, textAt } from '../json.ts';
-import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
-import type { Context, Controller } from './controller.ts';
+import { parsed, type Entry, type EntryEvent } from '../store/entry.ts';
+import type { Context, EmbeddedController } from './controller.ts';
 
 const REQUESTS = 'certificates.k8s.io/certificatesigningrequests';
 const HOUR_MS = 3_600_000;
@@ -15,7 +15,7 @@ function endOf(entry: Entry): number {
 }
 
 /** Forgets requests for certificates, whose certificates go on without them. */
-export function requestCleaner({ world }: Context): Controller {
+export function requestCleaner({ world }: Context): EmbeddedController {
   const ends = new Map<string, number>();
   let cancel: (() => void) | undefined;
 
@@ -38,7 +38,7 @@ export function requestCleaner({ world }: Context): Controller {
     start() {
       for (const entry of world.store.table(REQUESTS).entries()) note(entry);
     },
-    onEvent({ resource, type, entry }: StoreEvent) {
+    onEvent({ resource, type, entry }: EntryEvent) {
       if (resource !== REQUESTS) return;
       if (type === 'DELETED') ends.delete(entry.key);
       else note(entry);

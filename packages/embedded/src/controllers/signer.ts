@@ -2,10 +2,10 @@ import type { JsonObject } from '@kubenode/api-machinery/wire';
 import { messageOf } from '@kubenode/api-machinery/errors';
 import { listAt, numberAt, objectAt, stringsAt, textAt } from '../json.ts';
 import { makeAuthority, signClient, type Asked, type Identity } from '../pki.ts';
-import type { Disk } from '../store/disk.ts';
-import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
+import type { StoreDisk } from '../store/disk.ts';
+import { parsed, type Entry, type EntryEvent } from '../store/entry.ts';
 import { now, type World } from '../world.ts';
-import { change, type Context, type Controller } from './controller.ts';
+import { change, type Context, type EmbeddedController } from './controller.ts';
 
 const REQUESTS = 'certificates.k8s.io/certificatesigningrequests';
 const USAGES = new Set(['digital signature', 'key encipherment', 'client auth']);
@@ -38,7 +38,7 @@ export async function clientAuthority(world: World): Promise<Identity> {
   return made;
 }
 
-function keptAuthority(disk: Disk): Identity | undefined {
+function keptAuthority(disk: StoreDisk): Identity | undefined {
   const certificate = disk.secret('client-ca.crt');
   const key = disk.secret('client-ca.key');
   return certificate === undefined || key === undefined ? undefined : { certificate, key };
@@ -56,7 +56,7 @@ function usagesProblem(object: JsonObject): string | undefined {
 }
 
 /** Signs approved requests for client certificates of users and of kubelets. Other signer names wait for other signers. */
-export function signerController({ world, tasks }: Context): Controller {
+export function signerController({ world, tasks }: Context): EmbeddedController {
   const served = world.registry.byStorage(REQUESTS);
   const underWay = new Set<string>();
 
@@ -109,7 +109,7 @@ export function signerController({ world, tasks }: Context): Controller {
     start() {
       for (const entry of world.store.table(REQUESTS).entries()) reconcile(entry);
     },
-    onEvent({ resource, type, entry }: StoreEvent) {
+    onEvent({ resource, type, entry }: EntryEvent) {
       if (resource === REQUESTS && type !== 'DELETED') reconcile(entry);
     },
   };

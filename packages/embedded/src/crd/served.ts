@@ -6,7 +6,7 @@ import { at, copy, isObject, listAt, objectAt, shown, stringsAt, textAt } from '
 import { compilePath } from '../json-path.ts';
 import { NAME } from '../kinds/columns.ts';
 import { objectMeta } from '../kinds/object-meta.ts';
-import type { Cell, CellsOf, Column, ScalePaths, Served, Strategy } from '../kinds/served.ts';
+import type { TableCell, CellsOf, Column, ScalePaths, Served, Strategy } from '../kinds/served.ts';
 import { schemaJson, type Schema } from '../schema/schema.ts';
 
 const COLUMN_TYPES: readonly Column['type'][] = ['string', 'integer', 'number', 'boolean', 'date'];
@@ -25,7 +25,7 @@ function columnOf(item: Json): Column {
 }
 
 /** A value as a cell of its column; ages are counted by the server, as upstream does. */
-function cellOf(type: Column['type'], value: Json | undefined, now: number): Cell {
+function cellOf(type: Column['type'], value: Json | undefined, now: number): TableCell {
   if (value === undefined || value === null) return null;
   switch (type) {
     case 'integer':

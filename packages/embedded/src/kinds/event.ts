@@ -7,9 +7,9 @@ import { fields, microTime, text, time, whole } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { column, wide } from './columns.ts';
 import { objectReference, wholeObject } from './object-meta.ts';
-import type { Cell } from './served.ts';
+import type { TableCell } from './served.ts';
 
-function cells(object: JsonObject, now: number): Cell[] {
+function cells(object: JsonObject, now: number): TableCell[] {
   const first = ageOf(textAt(object, 'firstTimestamp') ?? textAt(object, 'eventTime'), now);
   const series = object['series'];
   const last = isObject(series)

@@ -7,7 +7,7 @@ import { atomicList, fields, flag, free, intOrString, listMap, mapOf, quantity, 
 import type { Builtin } from './builtin.ts';
 import { AGE, column, NAME, wide } from './columns.ts';
 import { condition, wholeObject } from './object-meta.ts';
-import type { Cell } from './served.ts';
+import type { TableCell } from './served.ts';
 
 const taint = fields(
   {
@@ -137,7 +137,7 @@ function rolesOf(object: JsonObject): string {
   return [...roles].sort().join(',');
 }
 
-function cells(object: JsonObject, now: number): Cell[] {
+function cells(object: JsonObject, now: number): TableCell[] {
   const ready = listAt(object, 'status', 'conditions').find((item) => textAt(item, 'type') === 'Ready');
   const words = [ready === undefined ? 'Unknown' : textAt(ready, 'status') === 'True' ? 'Ready' : 'NotReady'];
   if (objectAt(object, 'spec')['unschedulable'] === true) words.push('SchedulingDisabled');

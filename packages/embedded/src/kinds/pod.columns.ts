@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import { ageOf } from '../age.ts';
 import { at, isObject, listAt, numberAt, textAt } from '../json.ts';
-import type { Cell } from './served.ts';
+import type { TableCell } from './served.ts';
 
 interface Tally {
   reason: string;
@@ -64,7 +64,7 @@ function running(pod: JsonObject, tally: Tally): void {
 }
 
 /** The cells of `kubectl get pods`, by the same reading of the container states as upstream's printer. */
-export function podCells(pod: JsonObject, now: number): Cell[] {
+export function podCells(pod: JsonObject, now: number): TableCell[] {
   const phase = textAt(pod, 'status', 'phase') ?? '';
   const restartable = new Set(
     listAt(pod, 'spec', 'initContainers')

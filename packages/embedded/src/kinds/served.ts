@@ -14,10 +14,10 @@ export interface Column {
   priority?: number;
 }
 
-export type Cell = string | number | boolean | null;
+export type TableCell = string | number | boolean | null;
 
 /** Rows of a kind: the NAME cell is the first. `now` is ms since the epoch, for ages. */
-export type CellsOf = (object: JsonObject, now: number) => Cell[];
+export type CellsOf = (object: JsonObject, now: number) => TableCell[];
 
 /** Who asks. */
 export interface User {

@@ -5,12 +5,12 @@ import type { JsonObject } from '@kubenode/api-machinery/wire';
 import { listAt, objectAt, textAt } from '../json.ts';
 import type { User } from '../kinds/served.ts';
 import { parsed } from '../store/entry.ts';
-import type { Store } from '../store/store.ts';
+import type { EmbeddedStore } from '../store/store.ts';
 import { RBAC_GROUP } from '../kinds/rbac.ts';
 import { allowsKubelet } from './kubelet.ts';
 import { allows, rulesOf, type Attributes, type PolicyRule } from './rules.ts';
 
-export interface Verdict {
+export interface AuthorizerVerdict {
   readonly allowed: boolean;
   /** Which binding allows it, or which could not be resolved. */
   readonly reason: string;
@@ -89,11 +89,11 @@ export const EVERYTHING: readonly PolicyRule[] = [
 ];
 
 export class Authorizer {
-  readonly #store: Store;
+  readonly #store: EmbeddedStore;
   #bindings: readonly Binding[] | undefined;
   #grants = new Map<string, readonly Grant[]>();
 
-  constructor(store: Store) {
+  constructor(store: EmbeddedStore) {
     this.#store = store;
     store.onEvent(({ resource }) => {
       if (STORED.has(resource)) this.#forget();
@@ -105,7 +105,7 @@ export class Authorizer {
     this.#grants = new Map();
   }
 
-  authorize(user: User, asked: Attributes): Verdict {
+  authorize(user: User, asked: Attributes): AuthorizerVerdict {
     // As on a real server, so that nobody locks everybody out by removing a binding.
     if (user.groups.includes('system:masters')) return { allowed: true, reason: '' };
     const missing: string[] = [];

@@ -4,7 +4,7 @@ import type { Served, User } from '../kinds/served.ts';
 import { forbiddenObject } from '../refusal.ts';
 import { parsed } from '../store/entry.ts';
 import { textAt } from '../json.ts';
-import type { Store } from '../store/store.ts';
+import type { EmbeddedStore } from '../store/store.ts';
 import type { Attributes } from './rules.ts';
 
 const PREFIX = 'system:node:';
@@ -17,7 +17,7 @@ function nodeOf(user: User): string | undefined {
 
 const READ = ['get', 'list', 'watch'];
 
-export function allowsKubelet(store: Store, user: User, asked: Attributes): boolean {
+export function allowsKubelet(store: EmbeddedStore, user: User, asked: Attributes): boolean {
   const node = nodeOf(user);
   if (node === undefined || 'path' in asked) return false;
   const { verb, group, resource, subresource, namespace, name } = asked;
@@ -47,7 +47,7 @@ export function allowsKubelet(store: Store, user: User, asked: Attributes): bool
 }
 
 /** Whether the pod runs on the node. */
-function isOf(store: Store, node: string, namespace: string, name: string): boolean {
+function isOf(store: EmbeddedStore, node: string, namespace: string, name: string): boolean {
   const entry = store.table('/pods').get(`${namespace}/${name}`);
   return entry !== undefined && textAt(parsed(entry), 'spec', 'nodeName') === node;
 }

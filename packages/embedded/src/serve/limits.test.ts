@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openCluster, type EmbeddedCluster } from '../cluster.ts';
 import { systemClock } from '../testing/system-clock.ts';
 import { MAPS } from '../testing/widgets.ts';
-import { serve, type ApiServer, type Limits } from './serve.ts';
+import { serve, type ApiServer, type ServeLimits } from './serve.ts';
 
 let cluster: EmbeddedCluster;
 let server: ApiServer;
@@ -28,7 +28,7 @@ interface Connection {
   readonly closed: Promise<void>;
 }
 
-async function listen(limits: Partial<Limits> = {}): Promise<void> {
+async function listen(limits: Partial<ServeLimits> = {}): Promise<void> {
   server = await serve({ clusters: [cluster], listen: '127.0.0.1:0', state: 'memory', clock: systemClock, limits });
 }
 

@@ -24,11 +24,11 @@ export interface ServeOptions {
   readonly clock: Clock;
   readonly random?: Random;
   readonly log?: Pick<Log, 'error'>;
-  readonly limits?: Partial<Limits>;
+  readonly limits?: Partial<ServeLimits>;
 }
 
 /** What one listener lets others take of this process. */
-export interface Limits {
+export interface ServeLimits {
   /** Further ones are closed at once. Each agent keeps one or two. */
   readonly connections: number;
   /** Bodies of all requests in flight together. */
@@ -39,7 +39,7 @@ export interface Limits {
   readonly requestMs: number;
 }
 
-const LIMITS: Limits = { connections: 4096, bodiesBytes: BODIES_BYTES, headMs: 10_000, requestMs: 60_000 };
+const LIMITS: ServeLimits = { connections: 4096, bodiesBytes: BODIES_BYTES, headMs: 10_000, requestMs: 60_000 };
 
 export interface ApiServer {
   /** `https://127.0.0.1:PORT`, of the first cluster. */
@@ -59,7 +59,7 @@ export interface ApiServer {
 function listenerOf(
   listening: Listening,
   identity: ServingIdentity,
-  limits: Limits,
+  limits: ServeLimits,
   own: EmbeddedCluster | undefined,
   log: ServeOptions['log'],
 ): Server {
@@ -109,7 +109,7 @@ export async function serve(options: ServeOptions): Promise<ApiServer> {
     now: clock.now(),
     random: options.random ?? Math.random,
   });
-  const limits: Limits = { ...LIMITS, ...options.limits };
+  const limits: ServeLimits = { ...LIMITS, ...options.limits };
   const shared: Listening = {
     clusters: new Map(options.clusters.map((cluster) => [cluster.name, cluster])),
     clock,

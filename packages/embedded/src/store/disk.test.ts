@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { FORMAT, openDisk, type Disk } from './disk.ts';
+import { FORMAT, openDisk, type StoreDisk } from './disk.ts';
 
 let root: string;
-let open: Disk[];
+let open: StoreDisk[];
 
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'embedded-disk-'));
@@ -18,13 +18,13 @@ afterEach(() => {
   rmSync(root, { recursive: true });
 });
 
-function reopen(dir = join(root, 'state')): Disk {
+function reopen(dir = join(root, 'state')): StoreDisk {
   const disk = openDisk(dir);
   open.push(disk);
   return disk;
 }
 
-function close(disk: Disk): void {
+function close(disk: StoreDisk): void {
   disk.close();
   open = open.filter((other) => other !== disk);
 }

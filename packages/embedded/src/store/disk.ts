@@ -18,7 +18,7 @@ interface Row {
 }
 
 /** Where a cluster's state survives its process. Every call returns when the operating system has the bytes. */
-export interface Disk {
+export interface StoreDisk {
   /** The resourceVersion reached. */
   readonly rv: number;
   /** By resource and key. */
@@ -32,7 +32,7 @@ export interface Disk {
 }
 
 /** Nothing is kept. */
-export function memoryDisk(): Disk {
+export function memoryDisk(): StoreDisk {
   const secrets = new Map<string, string>();
   return {
     rv: 0,
@@ -148,7 +148,7 @@ function check(database: DatabaseSync, dir: string): void {
  *
  * Errors (CodedError): StateUnwritable, StateInUse, StateTooNew, StateDamaged.
  */
-export function openDisk(dir: string): Disk {
+export function openDisk(dir: string): StoreDisk {
   const path = prepareFile(dir);
   let database: DatabaseSync | undefined;
   try {
@@ -170,7 +170,7 @@ function text(row: Record<string, unknown>, name: string): string {
   return value;
 }
 
-function diskOf(database: DatabaseSync): Disk {
+function diskOf(database: DatabaseSync): StoreDisk {
   const upsert = database.prepare(
     'INSERT INTO objects (resource, key, rv, json) VALUES (?, ?, ?, ?) ON CONFLICT (resource, key) DO UPDATE SET rv = excluded.rv, json = excluded.json',
   );

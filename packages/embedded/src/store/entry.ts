@@ -3,7 +3,7 @@ import { listAt, stringMapAt, textAt } from '../json.ts';
 import type { Labels } from '../selector.ts';
 
 /** What the server must know of an object without parsing it. */
-export interface Facts {
+export interface EntryFacts {
   readonly labels: Labels;
   /** Values of the kind's selectable fields. */
   readonly fields: Labels;
@@ -15,7 +15,7 @@ export interface Facts {
  * One version of one object. The JSON text is the truth: reads and watches send it as it is, and a shared string is a
  * third of the memory of a parsed object.
  */
-export interface Entry extends Facts {
+export interface Entry extends EntryFacts {
   /** `namespace/name`, or `name` of a cluster-scoped object. */
   readonly key: string;
   readonly namespace: string;
@@ -25,7 +25,7 @@ export interface Entry extends Facts {
   readonly json: string;
 }
 
-export interface StoreEvent {
+export interface EntryEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED';
   readonly resource: string;
   readonly rv: number;
@@ -46,7 +46,7 @@ export function restamped(entry: Entry, rv: number): Entry {
 }
 
 /** Stamps the resourceVersion into `object` and describes it. */
-export function entryOf(object: JsonObject, rv: number, facts: Facts): Entry {
+export function entryOf(object: JsonObject, rv: number, facts: EntryFacts): Entry {
   const metadata = object['metadata'] as JsonObject;
   metadata['resourceVersion'] = String(rv);
   const namespace = textAt(metadata, 'namespace') ?? '';
@@ -66,7 +66,7 @@ export function entryOf(object: JsonObject, rv: number, facts: Facts): Entry {
 
 const NONE: Labels = {};
 
-export function factsOf(object: JsonObject, selectable: ((object: JsonObject) => Record<string, string>) | undefined): Facts {
+export function factsOf(object: JsonObject, selectable: ((object: JsonObject) => Record<string, string>) | undefined): EntryFacts {
   return {
     labels: stringMapAt(object, 'metadata', 'labels'),
     fields: selectable === undefined ? NONE : selectable(object),

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { entryOf, type StoreEvent } from './entry.ts';
+import { entryOf, type EntryEvent } from './entry.ts';
 import { Hub } from './hub.ts';
 
-function event(resource: string, namespace: string, name: string): StoreEvent {
+function event(resource: string, namespace: string, name: string): EntryEvent {
   const metadata = namespace === '' ? { name } : { namespace, name };
   return { type: 'ADDED', resource, rv: 1, entry: entryOf({ metadata }, 1, { labels: {}, fields: {}, owners: [] }), previous: undefined };
 }

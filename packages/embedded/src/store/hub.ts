@@ -1,11 +1,11 @@
-import type { StoreEvent } from './entry.ts';
+import type { EntryEvent } from './entry.ts';
 
 /** Something that wants the events of a resource. Empty `namespace` and `name` mean all. */
 export interface Watcher {
   readonly resource: string;
   readonly namespace: string;
   readonly name: string;
-  deliver(event: StoreEvent): void;
+  deliver(event: EntryEvent): void;
   /** The resource is no longer served as it was: the watch is to end. */
   end(): void;
 }
@@ -34,7 +34,7 @@ export class Hub {
     };
   }
 
-  dispatch(event: StoreEvent): void {
+  dispatch(event: EntryEvent): void {
     const { namespace, name } = event.entry;
     const slots = new Set([
       Hub.#slot(event.resource, namespace, name),

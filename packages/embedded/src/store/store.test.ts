@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { factsOf, type StoreEvent } from './entry.ts';
-import { memoryDisk, type Disk } from './disk.ts';
-import { Store } from './store.ts';
+import { factsOf, type EntryEvent } from './entry.ts';
+import { memoryDisk, type StoreDisk } from './disk.ts';
+import { EmbeddedStore } from './store.ts';
 
 const object = (name: string, labels = {}) => ({ kind: 'K', metadata: { name, uid: name, labels } });
-const put = (store: Store, resource: string, name: string) => store.put(resource, object(name), factsOf(object(name), undefined));
+const put = (store: EmbeddedStore, resource: string, name: string) => store.put(resource, object(name), factsOf(object(name), undefined));
 
 const full = (): never => {
   throw new Error('disk full');
@@ -12,13 +12,13 @@ const full = (): never => {
 
 describe('the store', () => {
   it('counts all resources with one counter', () => {
-    const store = new Store(memoryDisk(), 10);
+    const store = new EmbeddedStore(memoryDisk(), 10);
     expect([put(store, 'a', 'x').rv, put(store, 'b', 'y').rv, store.remove('a', '', 'x')?.rv, store.rv]).toEqual([1, 2, 3, 3]);
   });
 
   it('reports each write with the object before and after; a deletion with the last body at the new version', () => {
-    const store = new Store(memoryDisk(), 10);
-    const events: StoreEvent[] = [];
+    const store = new EmbeddedStore(memoryDisk(), 10);
+    const events: EntryEvent[] = [];
     store.onEvent((event) => void events.push(event));
     put(store, 'a', 'x');
     put(store, 'a', 'x');
@@ -33,9 +33,9 @@ describe('the store', () => {
   });
 
   it('shows nobody a write that the disk refused', () => {
-    const disk: Disk = { ...memoryDisk(), put: full, remove: full };
-    const store = new Store(disk, 10);
-    const events: StoreEvent[] = [];
+    const disk: StoreDisk = { ...memoryDisk(), put: full, remove: full };
+    const store = new EmbeddedStore(disk, 10);
+    const events: EntryEvent[] = [];
     store.onEvent((event) => void events.push(event));
     expect(() => put(store, 'a', 'x')).toThrow('disk full');
     expect([store.rv, store.table('a').get('x'), events]).toEqual([0, undefined, []]);

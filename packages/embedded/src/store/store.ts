@@ -1,26 +1,26 @@
 import type { JsonObject } from '@kubenode/api-machinery/wire';
 import { isObject, textAt } from '../json.ts';
-import type { Disk } from './disk.ts';
-import { entryOf, keyOf, parsed, restamped, type Entry, type Facts, type StoreEvent } from './entry.ts';
+import type { StoreDisk } from './disk.ts';
+import { entryOf, keyOf, parsed, restamped, type Entry, type EntryFacts, type EntryEvent } from './entry.ts';
 import { Hub } from './hub.ts';
 import { Table } from './table.ts';
 
-type Describe = (resource: string, object: JsonObject) => Facts;
+type Describe = (resource: string, object: JsonObject) => EntryFacts;
 
 /**
  * All objects of a cluster under one resourceVersion counter. A write reaches the disk first, then memory, then the
  * watchers, in one turn of the event loop: every reader sees all of it or nothing.
  */
-export class Store {
+export class EmbeddedStore {
   readonly hub = new Hub();
-  readonly #disk: Disk;
+  readonly #disk: StoreDisk;
   readonly #historyLimit: number;
   readonly #tables = new Map<string, Table>();
-  readonly #listeners: ((event: StoreEvent) => void)[] = [];
+  readonly #listeners: ((event: EntryEvent) => void)[] = [];
   readonly #loadedAt: number;
   #rv: number;
 
-  constructor(disk: Disk, historyLimit: number) {
+  constructor(disk: StoreDisk, historyLimit: number) {
     this.#disk = disk;
     this.#historyLimit = historyLimit;
     this.#rv = disk.rv;
@@ -56,12 +56,12 @@ export class Store {
   }
 
   /** Called after every commit, before the call that made it returns. Listeners must not write in place. */
-  onEvent(listener: (event: StoreEvent) => void): void {
+  onEvent(listener: (event: EntryEvent) => void): void {
     this.#listeners.push(listener);
   }
 
   /** Creates or replaces. `object` gets its resourceVersion. */
-  put(resource: string, object: JsonObject, facts: Facts): Entry {
+  put(resource: string, object: JsonObject, facts: EntryFacts): Entry {
     const table = this.table(resource);
     const entry = entryOf(object, this.#rv + 1, facts);
     const previous = table.get(entry.key);
@@ -83,7 +83,7 @@ export class Store {
     return entry;
   }
 
-  #publish(table: Table, event: StoreEvent): void {
+  #publish(table: Table, event: EntryEvent): void {
     table.record(event);
     this.hub.dispatch(event);
     for (const listener of this.#listeners) listener(event);

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { entryOf, type Entry, type StoreEvent } from './entry.ts';
+import { entryOf, type Entry, type EntryEvent } from './entry.ts';
 import { Table } from './table.ts';
 
 const NOTHING = { labels: {}, fields: {}, owners: [] };
@@ -19,7 +19,7 @@ function play(table: Table, writes: readonly [string, boolean][], from: number):
     if (remove && previous === undefined) continue;
     rv++;
     const now = entry(key, rv);
-    const event: StoreEvent = {
+    const event: EntryEvent = {
       type: remove ? 'DELETED' : previous === undefined ? 'ADDED' : 'MODIFIED',
       resource: 'r',
       rv,

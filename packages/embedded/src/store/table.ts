@@ -1,4 +1,4 @@
-import type { Entry, StoreEvent } from './entry.ts';
+import type { Entry, EntryEvent } from './entry.ts';
 
 /** Index of the first key that is not before `key`. */
 function lowerBound(keys: readonly string[], key: string): number {
@@ -13,7 +13,7 @@ function lowerBound(keys: readonly string[], key: string): number {
 }
 
 /** A resource as it was at one resourceVersion. */
-export interface Snapshot {
+export interface TableSnapshot {
   /** Entries from `start` on, in key order, while their keys have the prefix. */
   range(prefix: string, start: string): Iterable<Entry>;
   get(key: string): Entry | undefined;
@@ -27,7 +27,7 @@ export class Table {
   readonly #limit: number;
   readonly #entries = new Map<string, Entry>();
   readonly #keys: string[] = [];
-  #history: StoreEvent[] = [];
+  #history: EntryEvent[] = [];
   #compacted: number;
 
   /** `since`: events up to this resourceVersion are not known. `limit`: events kept. */
@@ -59,7 +59,7 @@ export class Table {
     this.#entries.set(entry.key, entry);
   }
 
-  record(event: StoreEvent): void {
+  record(event: EntryEvent): void {
     if (event.type === 'DELETED') {
       this.#entries.delete(event.entry.key);
       this.#keys.splice(lowerBound(this.#keys, event.entry.key), 1);
@@ -74,7 +74,7 @@ export class Table {
   }
 
   /** Events after `rv`, oldest first. Only meaningful from `compacted` on. */
-  since(rv: number): StoreEvent[] {
+  since(rv: number): EntryEvent[] {
     let low = 0;
     let high = this.#history.length;
     while (low < high) {
@@ -86,7 +86,7 @@ export class Table {
   }
 
   /** The resource at `rv`; undefined when the history does not reach back so far. */
-  at(rv: number): Snapshot | undefined {
+  at(rv: number): TableSnapshot | undefined {
     if (rv < this.#compacted) return undefined;
     const undone = new Map<string, Entry | undefined>();
     for (const event of this.since(rv).toReversed()) undone.set(event.entry.key, event.previous);

@@ -26,7 +26,7 @@ import { decide, type Decision } from '../../../sync/rollout/decide.ts';
 import { judgeObject } from '../../object-rules.ts';
 import { makePlan, type Made } from '../make.ts';
 import { planLines } from '../lines.ts';
-import { takeSnapshot, type Snapshot } from '../snapshot.ts';
+import { takeSnapshot, type HubSnapshot } from '../snapshot.ts';
 
 export const SIGNAL = AbortSignal.timeout(280_000);
 const AT = '2026-11-20T00:00:00Z';
@@ -157,7 +157,7 @@ export async function planHub(spec: Partial<Fleet['spec']> = {}, metadata: objec
         });
       }
     },
-    snapshot: async (): Promise<Snapshot> => await takeSnapshot(client, Date.parse('2026-11-22T00:00:00Z')),
+    snapshot: async (): Promise<HubSnapshot> => await takeSnapshot(client, Date.parse('2026-11-22T00:00:00Z')),
     async plan(revision?: string): Promise<Made> {
       return await makePlan({ folder: root, revision, fleet: undefined }, await hub.snapshot(), renderer, SIGNAL);
     },

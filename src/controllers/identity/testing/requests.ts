@@ -5,7 +5,7 @@ import { API_VERSION } from '../../../api/kind.ts';
 import type { Bootstrap, Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { makeAuthority } from '@kubenode/embedded/pki';
-import type { Asked, Known, Verdict } from '../asked.ts';
+import type { Asked, RequesterFacts, SigningVerdict } from '../asked.ts';
 import { requestOf } from '../requests.ts';
 
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
@@ -86,7 +86,7 @@ export function machineWith(bootstrap: Bootstrap | undefined, more: Partial<Mach
 
 export const NOW_MS = Date.parse('2026-11-20T12:00:00Z');
 /** What the controller knows, unless `more` has others: that Machine, and no Node. */
-export const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {}): Known => ({
+export const known = (bootstrap: Bootstrap | undefined, more: Partial<RequesterFacts> = {}): RequesterFacts => ({
   nowMs: NOW_MS,
   machine: machineWith(bootstrap),
   ofNode: [],
@@ -98,4 +98,4 @@ export const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {
   newer: 0,
   ...more,
 });
-export const summary = (verdict: Verdict): string => ('reason' in verdict ? `${verdict.do} ${verdict.reason}` : verdict.do);
+export const summary = (verdict: SigningVerdict): string => ('reason' in verdict ? `${verdict.do} ${verdict.reason}` : verdict.do);

@@ -14,12 +14,12 @@ import { writeMachine } from '../act.ts';
 import { targetsOf } from '../content.ts';
 import { soakMs } from '../decide.ts';
 import type { Overlay } from '../overlay.ts';
-import type { Run } from '../reconcile.ts';
+import type { ComponentSetRun } from '../reconcile.ts';
 import { isDeleting } from '../../shared/selection.ts';
 import { entriesPatch } from '../writing.ts';
 import { decideMachine, type MachineState, type Owner, type StatusChange } from './decide.ts';
 
-export interface MachineDeps {
+export interface MemberDeps {
   sets: Pick<Store<MachineComponentSet>, 'list'>;
   machines: Overlay<Machine>;
   liveness: Pick<Liveness, 'isAlive'>;
@@ -30,7 +30,7 @@ export interface MachineDeps {
 const TRIES = 3;
 
 /** One machine: answers what its agent reported of its entries, and judges which of them are proved and verified. */
-export async function reconcileMachine(deps: MachineDeps, key: string, run: Run): Promise<QueueResult | void> {
+export async function reconcileMachine(deps: MemberDeps, key: string, run: ComponentSetRun): Promise<QueueResult | void> {
   for (let tries = 1; ; tries++) {
     await deps.machines.settle(run.client, run.signal);
     const machine = deps.machines.get(parseKey(key));
@@ -42,7 +42,12 @@ export async function reconcileMachine(deps: MachineDeps, key: string, run: Run)
 }
 
 /** What was lost in this run was read live since. */
-async function pass(deps: MachineDeps, machine: Stored<Machine>, run: Run, from: ReadFrom): Promise<QueueResult | undefined | 'again'> {
+async function pass(
+  deps: MemberDeps,
+  machine: Stored<Machine>,
+  run: ComponentSetRun,
+  from: ReadFrom,
+): Promise<QueueResult | undefined | 'again'> {
   const actors = { client: run.client, machines: deps.machines, signal: run.signal };
   const decision = decideMachine(stateOf(deps, machine));
   if (decision.changes.length > 0) {
@@ -63,7 +68,7 @@ async function pass(deps: MachineDeps, machine: Stored<Machine>, run: Run, from:
   return decision.requeueAfterMs === undefined ? undefined : { requeueAfterMs: decision.requeueAfterMs };
 }
 
-export function stateOf(deps: Pick<MachineDeps, 'liveness' | 'clock' | 'sets'>, machine: Stored<Machine>): MachineState {
+export function stateOf(deps: Pick<MemberDeps, 'liveness' | 'clock' | 'sets'>, machine: Stored<Machine>): MachineState {
   const sets = new Map(deps.sets.list().map((set) => [set.metadata.uid, set]));
   return {
     machine,

@@ -59,7 +59,7 @@ export interface NodePlan {
   withheld: string[];
 }
 
-export interface NodeFacts {
+export interface NodeSyncFacts {
   kubeletAnswers: boolean;
   /** A taint that takes pods off the node may be put there now: nothing runs there that a reservation would protect (`mayTakePods`). */
   mayTakePods: boolean;
@@ -84,7 +84,7 @@ export function mayTakePods(
 }
 
 /** What is to be written so that the Node has the Machine's labels and taints. */
-export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts): NodePlan {
+export function planNode(machine: Subject, node: Stored<Node>, facts: NodeSyncFacts): NodePlan {
   const record = recordOf(machine, node);
   const labels = labelsOn(node, machine.spec.labels ?? {}, (text) => record?.labels.includes(text) === true);
   const isKept = ({ key }: Taint): boolean => KEPT_TAINTS.some((prefix) => key.startsWith(prefix));

@@ -27,7 +27,7 @@ import { drainedPods } from '../drain/pods.ts';
 import { remade } from './remade.ts';
 import { whyStale } from './stale.ts';
 import type { Stores } from '../stores.ts';
-import type { CellView } from '../reservation/pass.ts';
+import type { PassView } from '../reservation/pass.ts';
 
 /** What only this process knows of a machine. */
 export interface OwnKnowledge {
@@ -48,7 +48,7 @@ export interface Observer {
   /** The epoch that the ledger's store shows. */
   epoch(): number;
   /** Everything about the cell, from the stores. */
-  cell(askingSince: (uid: string) => number, marks: ReleaseMarks): CellView;
+  cell(askingSince: (uid: string) => number, marks: ReleaseMarks): PassView;
   stop(): void;
 }
 
@@ -160,7 +160,7 @@ async function observeMachine(
   return withPlan(isDraining(view) ? { ...view, pods: await drainedPods(client, machine.metadata.name, signal) } : view);
 }
 
-function observeCell(sources: Sources, askingSince: (uid: string) => number, marks: ReleaseMarks): CellView {
+function observeCell(sources: Sources, askingSince: (uid: string) => number, marks: ReleaseMarks): PassView {
   const { stores, asking, availabilityIndex, liveness } = sources;
   return {
     facts: factsOf(sources),

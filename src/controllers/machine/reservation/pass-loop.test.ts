@@ -11,7 +11,7 @@ import type { Store } from '../../../kube/store.ts';
 import { fakeApiServer } from '../../../kube/testing/api-server.ts';
 import { fakeClock } from '../../../kube/testing/clock.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
-import type { CellView } from './pass.ts';
+import type { PassView } from './pass.ts';
 import { createPass } from './pass-loop.ts';
 import { cellOf } from '../testing/cell-of.ts';
 import { at, facts, machine, node, NOW, operation, reservation } from '../testing/objects.ts';
@@ -54,7 +54,7 @@ function looped() {
   });
   const clock = fakeClock();
   const { agentAnswers: _, ...shared } = facts();
-  const view = (): CellView => {
+  const view = (): PassView => {
     cell.observations++;
     clock.pause(cell.tookMs);
     return cellOf({

@@ -15,7 +15,7 @@ import type { Asking } from './asking.ts';
 import { mayAsk } from '../order/components.ts';
 import type { JobsOf } from '../facts.ts';
 import { createPace, type Pace } from './pace.ts';
-import { closedNow, decidePass, isUnordered, reservationWrite, type CellView, type PassResult } from './pass.ts';
+import { closedNow, decidePass, isUnordered, reservationWrite, type PassView, type PassResult } from './pass.ts';
 import { createVerdicts, type Verdicts } from './verdicts.ts';
 
 /** The index of the machines' store that a pass needs. */
@@ -32,7 +32,7 @@ export interface PassOptions {
   clock: Clock;
   newID: () => string;
   jobsOf: JobsOf;
-  view: (askingSince: (uid: string) => number) => CellView;
+  view: (askingSince: (uid: string) => number) => PassView;
   portOf: (client: Client) => GuardedPort<Effect>;
   /** This machine's verdict is new, or its reservation is revoked. */
   wakeMachine: (key: string) => void;
@@ -73,7 +73,7 @@ export function createPass(options: PassOptions): Pass {
 
 const ledgerOf = ({ stores }: PassOptions): LedgerState => stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
 
-function cellOf({ view, clock }: PassOptions, { askingSince }: PassState): CellView {
+function cellOf({ view, clock }: PassOptions, { askingSince }: PassState): PassView {
   return view((uid) => {
     const at = askingSince.get(uid) ?? clock.monotonic();
     askingSince.set(uid, at);

@@ -7,7 +7,7 @@ import { LABELS } from '../../../api/names.ts';
 import { stateOf } from '../../../defender/state.ts';
 import { operatorRelease } from '../order/operator-release.ts';
 import { actOf } from '../steps.ts';
-import { closedNow, decidePass, reservationWrite, type CellView } from './pass.ts';
+import { closedNow, decidePass, reservationWrite, type PassView } from './pass.ts';
 import { cellOf } from '../testing/cell-of.ts';
 import { at, cordoned, facts, job, machine, node, NOW, operation, reservation } from '../testing/objects.ts';
 
@@ -24,7 +24,7 @@ interface Cell {
   nowMs?: number;
 }
 
-function cell({ machines, nodes = machines.map(({ metadata }) => node(metadata.name)), spec = {}, stale, nowMs = NOW }: Cell): CellView {
+function cell({ machines, nodes = machines.map(({ metadata }) => node(metadata.name)), spec = {}, stale, nowMs = NOW }: Cell): PassView {
   const { agentAnswers: _, ...shared } = facts({
     nowMs,
     policies: [{ metadata: { name: 'p' }, spec: { limits: [{ name: 'cell', scope: 'Cluster', maxUnavailable: '100%' }], ...spec } }],
@@ -107,7 +107,7 @@ describe('the pass', () => {
     const machines = [machine()];
     const nodes = [node('a', { labels: zone('h') })];
     const view = cell({ machines, nodes });
-    const limitOf = (change: Partial<CellView>): string => {
+    const limitOf = (change: Partial<PassView>): string => {
       const { reservations, verdicts } = decidePass({ ...view, ...change }, { epoch: 1, reservations: [] }, ids());
       const places = reservations.flatMap(({ scopes }) => scopes.filter((scope) => /^(zone|condition)\//.test(scope)));
       return verdicts.get('uid-a')?.limit ?? (places.join(' ') || 'nowhere');
@@ -120,7 +120,7 @@ describe('the pass', () => {
     });
     const jobs = [job()];
     const [elsewhere, bare] = [node('a', { labels: zone('i') }), node()];
-    const changes: [Partial<CellView>, string][] = [
+    const changes: [Partial<PassView>, string][] = [
       [{ facts: { ...view.facts, freezes } }, 'Freeze/stop'],
       [{ facts: { ...view.facts, sets: stopped } }, 'MachineComponentSet/kubelet'],
       [{ facts: { ...view.facts, jobsOf: () => jobs } }, 'condition/KernelDeadlock zone/h'],
@@ -177,7 +177,7 @@ describe('what is reserved and has no order', () => {
     reservation({ id: 'r2', machineUID: 'uid-b', machine: 'web/b', since: at(-10) }),
   ];
   const both = [machine(), machine({ name: 'b' })];
-  const revoked = (view: CellView, held = reservations): string[] => [
+  const revoked = (view: PassView, held = reservations): string[] => [
     ...(decidePass(view, { epoch: 1, reservations: held }, ids()).revoked()?.keys() ?? []),
   ];
 

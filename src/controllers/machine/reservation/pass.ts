@@ -27,7 +27,7 @@ import { refused } from '../facts.ts';
 import { isSucceeding } from '../repair/repair.ts';
 
 /** One observation of the stores. */
-export interface CellView {
+export interface PassView {
   facts: Omit<AskFacts, 'agentAnswers'>;
   /** Every machine that may ask for something, and perhaps others. */
   asking(): readonly Stored<Machine>[];
@@ -67,7 +67,7 @@ type Asked = { request: Omit<Request, 'since'> } | { refused: Verdict } | undefi
 /** What a machine asked for when it was last observed, and all that this follows from. Objects of stores are never changed, only replaced. */
 const asked = new WeakMap<Machine, { from: readonly unknown[]; as: Asked }>();
 
-function askedBy(machine: Stored<Machine>, view: CellView): Asked {
+function askedBy(machine: Stored<Machine>, view: PassView): Asked {
   const node = view.nodeNamed(machine.metadata.name);
   const agentAnswers = view.agentAnswers(machine);
   // With jobs, and where time decides, it is decided again: that is few of the thousands that may wait for a rollout.
@@ -102,7 +102,7 @@ function strayOn(machine: Stored<Machine>, node: Stored<Node> | undefined): stri
 }
 
 /** The requests, and the verdicts on machines that may not ask. No limit is counted yet. */
-function requestsOf(view: CellView, state: LedgerState): { requests: Request[]; refused: Map<string, Verdict> } {
+function requestsOf(view: PassView, state: LedgerState): { requests: Request[]; refused: Map<string, Verdict> } {
   const requests: Request[] = [];
   const refused = new Map<string, Verdict>();
   const reserved = new Set(state.reservations.map((reservation) => reservation.machineUID));
@@ -118,7 +118,7 @@ function requestsOf(view: CellView, state: LedgerState): { requests: Request[]; 
 }
 
 /** The reservations that have no order, each with its machine as it is now. */
-function unorderedOf(view: CellView, state: LedgerState): Unordered[] {
+function unorderedOf(view: PassView, state: LedgerState): Unordered[] {
   return state.reservations.flatMap((reservation) => {
     const machine = view.machineOf(reservation);
     return machine !== undefined && isUnordered(reservation, machine)
@@ -134,7 +134,7 @@ function unorderedOf(view: CellView, state: LedgerState): Unordered[] {
 }
 
 /** The reservations that were cancelled and are not freed yet. */
-const cancelledOf = (view: CellView, state: LedgerState): LedgerReservation[] =>
+const cancelledOf = (view: PassView, state: LedgerState): LedgerReservation[] =>
   state.reservations.filter((reservation) => {
     const operation = view.machineOf(reservation)?.spec.operation;
     return operation?.kind === 'Cancelled' && operation.id === reservation.id;
@@ -157,7 +157,7 @@ function subjectOf(reservation: LedgerReservation, machine: Stored<Machine>, nod
 const NONE: ReadonlyMap<string, Verdict> = new Map();
 
 /** Everything in the stores and the ledger, judged once. */
-export function decidePass(view: CellView, state: LedgerState, newID: () => string): PassResult {
+export function decidePass(view: PassView, state: LedgerState, newID: () => string): PassResult {
   const { nowMs } = view.facts;
   const { requests, refused: verdicts } = requestsOf(view, state);
   const unordered = unorderedOf(view, state);
@@ -205,7 +205,7 @@ export function closedNow(
   reservation: LedgerReservation,
   machine: Stored<Machine>,
   node: Stored<Node> | undefined,
-  view: Pick<CellView, 'facts'>,
+  view: Pick<PassView, 'facts'>,
 ): Verdict | undefined {
   if (!isUnordered(reservation, machine) || !isRevocable(reservation)) return undefined;
   const freeze = frozenBy(view.facts.freezes, reservation.class, poolOf(reservation.machine));
@@ -216,7 +216,7 @@ export function closedNow(
 /** L; writes L. A release or a reservation that comes between makes it lose. `onJudged` gets the result of every judgement. */
 export function reservationWrite(
   epoch: number,
-  gather: () => CellView,
+  gather: () => PassView,
   newID: () => string,
   onJudged: (result: PassResult) => void = () => undefined,
 ): GuardedWrite {

@@ -3,17 +3,17 @@ import type { Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { createAvailabilityIndex } from '../../../defender/availability-index.ts';
 import { countedAs } from '../observe/counted.ts';
-import type { CellView } from '../reservation/pass.ts';
+import type { PassView } from '../reservation/pass.ts';
 
 /** A cell as plain lists. */
-export interface CellParts extends Omit<CellView, 'asking' | 'machineOf' | 'availabilityIndex'> {
+export interface CellParts extends Omit<PassView, 'asking' | 'machineOf' | 'availabilityIndex'> {
   machines: readonly Stored<Machine>[];
   nodeNamed(name: string): Stored<Node> | undefined;
   kubeletAnswers: (node: string) => boolean;
 }
 
 /** What a pass sees of it: all machines are counted again, and may ask. */
-export const cellOf = ({ machines, kubeletAnswers, ...rest }: CellParts): CellView => ({
+export const cellOf = ({ machines, kubeletAnswers, ...rest }: CellParts): PassView => ({
   ...rest,
   asking: () => machines,
   machineOf: (reservation) => machines.find(({ metadata }) => metadata.uid === reservation.machineUID),

@@ -13,7 +13,7 @@ import { decide, isDraining } from '../decide.ts';
 import type { AskFacts } from '../facts.ts';
 import type { Effect } from '../guards.ts';
 import { freeVanished } from '../reservation/steps.ts';
-import { closedNow, decidePass, isUnordered, reservationWrite, type CellView } from '../reservation/pass.ts';
+import { closedNow, decidePass, isUnordered, reservationWrite, type PassView } from '../reservation/pass.ts';
 import type { DrainedPod, MachineView } from '../view.ts';
 import { cellOf } from './cell-of.ts';
 
@@ -96,7 +96,7 @@ function factsOf({ stores }: Leader, index: number, { nowMs, sites }: Surroundin
   };
 }
 
-function cellView(leader: Leader, around: Surroundings): CellView {
+function cellView(leader: Leader, around: Surroundings): PassView {
   const { stores } = leader;
   const siteOf = (name: string) => around.sites[NAMES.indexOf(name)];
   return cellOf({

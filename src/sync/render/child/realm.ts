@@ -16,7 +16,7 @@ import { rememberPlaces } from './places.ts';
 import type { ChildOutput } from '../wire.ts';
 
 /** Both give texts only, and throw nothing but what the engine makes them throw. */
-export interface Host {
+export interface RealmHost {
   write: (fd: number, text: string) => void;
   hash: (algorithm: string, hex: string) => string;
 }
@@ -37,7 +37,7 @@ export async function shelf(plus: boolean): Promise<[name: string, exported: [st
 }
 
 /** To be called after `shelf` and before fleet code runs. `finish` gives the result as text, `fail` that of anything that was thrown. */
-export function prepare(host: Host, entry: string): { finish: () => string; fail: (error: unknown) => string } {
+export function prepare(host: RealmHost, entry: string): { finish: () => string; fail: (error: unknown) => string } {
   const { write, hash } = host;
   // Errors of the host's realm must not pass: at the end of the stack the engine makes them.
   const log = (fd: 1 | 2, text: string): void => {
