@@ -358,6 +358,13 @@ describe('E9: objects that are too many in a cluster refuse the commit', () => {
     expect(error.message).not.toContain('c20');
     expect((error as CodedError & { all: readonly string[] }).all).toHaveLength(30);
   });
+  test('where they are too many for the whole commit, though not for any cluster, and says how many may go', () => {
+    const from = { 'prod-1': units(['a', 'b']), 'prod-2': units(['a', 'b']) };
+    const error = refused({ from, to: { 'prod-1': units(['a']), 'prod-2': units(['a']) }, prune: { maxDeletions: 1 } });
+    expect(error.message).toContain('the whole commit: 2 objects would go, 1 may (spec.prune.maxDeletions)');
+    expect(error.next).toContain('raise spec.prune.maxDeletions of the Fleet to at least 2');
+  });
+
   test('each once, also where they are too many for their cluster and for the whole commit', () => {
     const from = { 'prod-1': units(['a', 'b', 'c', 'd', 'e']), 'prod-2': units(['a', 'e']) };
     const error = refused({ prune: { maxDeletions: 3 }, from, to: { 'prod-1': units(['e']), 'prod-2': units(['e']) } });
