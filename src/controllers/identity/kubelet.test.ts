@@ -600,6 +600,11 @@ describe('G4: a kubelet', () => {
       const ec2 = 'ip-10-0-0-1.eu-west-1.compute.internal';
       const addresses = [{ type: 'InternalDNS', address: ec2 }];
       expect(await judged({ status: { nodeRef: { name: ec2, uid: 'node-a' }, addresses } }, {}, ec2)).toBe('Approve AddressesOfMachine');
+      // Beside what it has otherwise.
+      const several = [{ type: 'InternalIP', address: '10.0.0.1' }, ...addresses, { type: 'Hostname', address: 'a' }];
+      expect(await judged({ status: { nodeRef: { name: ec2, uid: 'node-a' }, addresses: several } }, {}, ec2)).toBe(
+        'Approve AddressesOfMachine',
+      );
     });
   });
 
