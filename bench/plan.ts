@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import * as git from 'isomorphic-git';
 import type { Cluster } from '../src/api/cluster.ts';
 import { API_VERSION } from '../src/api/kind.ts';
+import type { Rollout } from '../src/api/rollout.ts';
 import type { Stored } from '../src/api/wire.ts';
 import { bundleFor } from '../src/cli/bundles.ts';
 import { judgeObject } from '../src/cli/object-rules.ts';
@@ -38,8 +39,8 @@ commit twice, as the hub does, the one before once beside it, and plans. The ref
         const began = performance.now();
         const made = await makePlan({ folder, revision: after, fleet: undefined }, snapshot, renderer, SIGNAL);
         const value = performance.now() - began;
-        if (made.result.state !== 'Planned' || made.result.forecast.units[0]?.clusters.length !== clusters)
-          throw new Error(`the plan is not of ${clusters} clusters`);
+        if (made.result.state !== 'Planned' || made.result.forecast.units.map((unit) => unit.clusters.length).join() !== String(clusters))
+          throw new Error(`the plan is not of one unit in ${clusters} clusters`);
         const rendering = performance.now();
         await renderTree(files, {}, renderer, SIGNAL);
         report({ name: `plan/${clusters}x${UNITS}`, tier: 'W', unit: 'ms', value, reference: performance.now() - rendering });
@@ -78,7 +79,7 @@ function proven(oid: string, { clusters }: RenderedCommit): HubSnapshot {
           source: { path: '/fleet' },
           stages: ['test', 'prod'].map((name) => ({ name, clusterSelector: { stage: name } })),
         },
-        status: { commit: oid, rollout: { sequence: 0 } },
+        status: { commit: oid, clusters: clusters.map(({ name }) => name), rollout: { sequence: 1 } },
       },
     ],
     clusters: clusters.map(({ object, name, units }): Stored<Cluster> => ({
@@ -95,6 +96,21 @@ function proven(oid: string, { clusters }: RenderedCommit): HubSnapshot {
         })),
       },
     })),
-    rollouts: [],
+    rollouts: [carried(oid, clusters)],
+  };
+}
+
+/** That brought all of it. */
+function carried(commit: string, clusters: RenderedCommit['clusters']): Stored<Rollout> {
+  const named = clusters.flatMap(({ name, units }) => units.map(({ key, digest }) => ({ key, name, digest })));
+  const units = [...Map.groupBy(named, ({ key }) => key)].map(([unit, its]) => ({
+    unit,
+    clusters: its.map(({ name, digest }) => ({ name, digest })),
+  }));
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name: 'main-1', uid: 'rollout', resourceVersion: '1', creationTimestamp: '2026-11-20T00:00:00Z' },
+    spec: { fleet: 'main', commit, sequence: 1, stages: [], units },
   };
 }
