@@ -61,7 +61,7 @@ export function nextRung(input: LadderInput): LadderStep {
     const reported = own.findLast((job) => job.status?.phase === 'Shadow');
     if (reported !== undefined) {
       if (createdMs(reported) >= input.matchedSinceMs)
-        return { step: 'Done', why: `in Shadow it has said what it would do: ${reported.metadata.name}` };
+        return { step: 'Done', why: `job ${reported.metadata.name} reports what it would do` };
       // A match that flaps would have found a real job still under way.
       const untilMs = createdMs(reported) + reported.spec.timeoutSeconds * 1000;
       if (nowMs < untilMs) return { step: 'Wait', untilMs, why: `a real ${reported.metadata.name} could still be under way` };

@@ -7,41 +7,25 @@ import * as git from 'isomorphic-git';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { planLines } from './lines.ts';
 import { makePlan } from './make.ts';
-import { planHub, SIGNAL, type PlanHub } from './testing/hub.ts';
-
-const IMPORT = `import { fleet, MachineSet } from 'kubenode/constructs';\nimport { ApiObject } from 'cdk8s';`;
-const P = "fleet.cluster('p', { labels: { stage: 'prod' } });";
-const fleetOf = (config: string, more = '', annotations = '{}') => `${IMPORT}\n${P}
-fleet.allClusters((cluster) => {
-  const web = cluster.pool('web');
-  new MachineSet(web, 'a', { replicas: 2, provider: { name: 'local', config: ${config} } });
-  new ApiObject(web, 'settings', { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'settings', namespace: 'web', annotations: ${annotations} }, data: ${config} });
-  ${more}
-});`;
+import { acceptedBy, fleetText, planHub, SERVICE_ACCOUNT, SIGNAL, type PlanHub } from './testing/hub.ts';
 
 let hub: PlanHub;
 beforeEach(async () => {
   hub = await planHub();
 });
 afterEach(async () => await hub.close());
-async function accepted(text: string): Promise<string> {
-  const head = await hub.commit(text);
-  await hub.judged(head);
-  expect(hub.ready()?.status, JSON.stringify(hub.ready())).toBe('True');
-  return head;
-}
-const other = "new ApiObject(web, 'z', { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'z', namespace: 'web' } });";
+const accepted = async (text: string): Promise<string> => await acceptedBy(hub, text);
 
 describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
   it('is refused for the name of a file, as by the hub', async () => {
-    await accepted(fleetOf('{}'));
+    await accepted(fleetText('{}'));
     hub.prove();
     const name = 'evil\n\nNothing changes.\n.ts';
     hub.write(`export const x = 1;`, `fleet/${name}`);
-    hub.write(fleetOf('{}') + `\nimport ${JSON.stringify(`./${name}`)};`);
+    hub.write(fleetText('{}') + `\nimport ${JSON.stringify(`./${name}`)};`);
     const made = await hub.plan();
     await git.add({ fs, dir: hub.root, filepath: `fleet/${name}` });
-    const head = await hub.commit(fleetOf('{}') + `\nimport ${JSON.stringify(`./${name}`)};`);
+    const head = await hub.commit(fleetText('{}') + `\nimport ${JSON.stringify(`./${name}`)};`);
     await hub.judged(head);
     expect(hub.ready()?.reason).toBe('TreeName');
     expect(made.result.state).toBe('Refused');
@@ -52,13 +36,13 @@ describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
     ['TreeLfsPointer', 'fleet/big.bin', Buffer.from('version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n')],
     ['TreeDuplicateName', 'fleet/MAIN.ts', Buffer.from('export {}')],
   ])('is refused for %s, as by the hub', async (code, path, bytes) => {
-    await accepted(fleetOf('{}'));
+    await accepted(fleetText('{}'));
     hub.prove();
     mkdirSync(join(hub.root, 'fleet'), { recursive: true });
     writeFileSync(join(hub.root, path), bytes);
     const made = await hub.plan();
     await git.add({ fs, dir: hub.root, filepath: path });
-    const head = await hub.commit(`${fleetOf('{}')}\n`);
+    const head = await hub.commit(`${fleetText('{}')}\n`);
     await hub.judged(head);
     expect(hub.ready()?.reason).toBe(code);
     expect(made.result.state).toBe('Refused');
@@ -69,7 +53,7 @@ describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
     ['TreeTooLarge', () => writeFileSync(join(hub.root, 'fleet/large.ts'), '/'.repeat(5 * 1024 * 1024))],
     ['EntryMissing', () => undefined],
   ])('is a verdict and no error for %s, as of the hub', async (code, change) => {
-    await accepted(fleetOf('{}'));
+    await accepted(fleetText('{}'));
     hub.prove();
     change();
     if (code === 'EntryMissing') fs.renameSync(join(hub.root, 'fleet/main.ts'), join(hub.root, 'fleet/other.ts'));
@@ -80,7 +64,7 @@ describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
         ? await hub.commit('export {}', 'fleet/other.ts')
         : await (async () => {
             await git.add({ fs, dir: hub.root, filepath: code === 'TreeSymlink' ? 'fleet/passwd.ts' : 'fleet/large.ts' });
-            return await hub.commit(`${fleetOf('{}')}\n`);
+            return await hub.commit(`${fleetText('{}')}\n`);
           })();
     await hub.judged(head);
     expect(hub.ready()?.message).not.toContain('tried again');
@@ -88,11 +72,11 @@ describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
   });
 
   it('has the hidden files that the index has', async () => {
-    await accepted(fleetOf('{}'));
+    await accepted(fleetText('{}'));
     hub.prove();
     hub.write("export const name = 'hidden';", 'fleet/.names.ts');
     await git.add({ fs, dir: hub.root, filepath: 'fleet/.names.ts' });
-    const text = `import { name } from './.names.ts';\n${fleetOf('{ name }')}`;
+    const text = `import { name } from './.names.ts';\n${fleetText('{ name }')}`;
     hub.write(text);
     const made = await hub.plan().catch((error: unknown) => error);
     const head = await hub.commit(text);
@@ -102,11 +86,11 @@ describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
   });
 
   it('warns where Git wrote other files than the commit has', async () => {
-    await accepted(fleetOf('{}', other));
+    await accepted(fleetText('{}', SERVICE_ACCOUNT));
     hub.prove();
     const before = await hub.snapshot();
     // Git writes `$Id: …$` into the working tree and keeps `$Id$` in the commit: the code sees which of the two it is.
-    hub.write(fleetOf('{}', `if ('$Id$'.length > 4) ${other}`));
+    hub.write(fleetText('{}', `if ('$Id$'.length > 4) ${SERVICE_ACCOUNT}`));
     writeFileSync(join(hub.root, '.gitattributes'), '*.ts ident\n');
     await git.add({ fs, dir: hub.root, filepath: '.gitattributes' });
     const head = await hub.commit(readFileSync(join(hub.root, 'fleet/main.ts'), 'utf8'));
@@ -127,11 +111,11 @@ describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
   });
 
   it('is made of a branch, and not of a commit whose id begins like its name', async () => {
-    const first = await accepted(fleetOf('{}', other));
+    const first = await accepted(fleetText('{}', SERVICE_ACCOUNT));
     hub.prove();
     const name = first.slice(0, 8);
     await git.branch({ fs, dir: hub.root, ref: name, checkout: true });
-    const evil = await hub.commit(fleetOf('{}'));
+    const evil = await hub.commit(fleetText('{}'));
     const made = await hub.plan(name);
     expect(made.commit).toBe(evil);
   });
@@ -141,7 +125,7 @@ describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
     hub = await planHub({
       signatures: { allowedSigners: `ada@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ3hpoEJRTsPvGKqXmkrZ8mLR0a2HUJtdmvkzTz9DR3C` },
     });
-    const head = await hub.commit(fleetOf('{}'));
+    const head = await hub.commit(fleetText('{}'));
     const made = await hub.plan(head);
     await hub.judged(head);
     expect(hub.ready()?.reason).toBe('Unsigned');

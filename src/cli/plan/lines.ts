@@ -226,7 +226,7 @@ export function summaryLines(forecast: Forecast): string[] {
       ? isNothing({ ...forecast, heldBack: undefined })
         ? 'Nothing changes.'
         : 'No unit changes.'
-      : `${counted(units.length, 'unit')} in ${counted(new Set(units.flatMap((unit) => unit.clusters.map(({ name }) => name))).size, 'cluster')}.${
+      : `${counted(units.length, 'unit')} in ${counted(new Set(units.flatMap((unit) => unit.clusters.filter(({ change }) => change !== 'Keep').map(({ name }) => name))).size, 'cluster')}.${
           soakSeconds === 0 ? '' : ` The soaks of batches and stages alone take ${durationText(soakSeconds)}.`
         }`,
     ...deletionLines(units),

@@ -8,36 +8,20 @@ import { planLines } from './lines.ts';
 import { makePlan } from './make.ts';
 import { planMarkdown } from './markdown.ts';
 import { snapshotText } from './snapshot.ts';
-import { planHub, SIGNAL, type PlanHub } from './testing/hub.ts';
-
-const IMPORT = `import { fleet, MachineSet } from 'kubenode/constructs';\nimport { ApiObject } from 'cdk8s';`;
-const P = "fleet.cluster('p', { labels: { stage: 'prod' } });";
-const fleetOf = (config: string, more = '', annotations = '{}') => `${IMPORT}\n${P}
-fleet.allClusters((cluster) => {
-  const web = cluster.pool('web');
-  new MachineSet(web, 'a', { replicas: 2, provider: { name: 'local', config: ${config} } });
-  new ApiObject(web, 'settings', { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'settings', namespace: 'web', annotations: ${annotations} }, data: ${config} });
-  ${more}
-});`;
+import { acceptedBy, fleetText, planHub, SERVICE_ACCOUNT, SIGNAL, type PlanHub } from './testing/hub.ts';
 
 let hub: PlanHub;
 beforeEach(async () => {
   hub = await planHub();
 });
 afterEach(async () => await hub.close());
-async function accepted(text: string): Promise<string> {
-  const head = await hub.commit(text);
-  await hub.judged(head);
-  expect(hub.ready()?.status, JSON.stringify(hub.ready())).toBe('True');
-  return head;
-}
-const other = "new ApiObject(web, 'z', { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'z', namespace: 'web' } });";
+const accepted = async (text: string): Promise<string> => await acceptedBy(hub, text);
 
 describe('the text of a plan', { timeout: 280_000 }, () => {
   it('has no line that a key of an object made', async () => {
-    await accepted(fleetOf('{}', other));
+    await accepted(fleetText('{}', SERVICE_ACCOUNT));
     hub.prove();
-    hub.write(fleetOf(JSON.stringify({ 'x: 1 → 2\n\nNothing changes.\n::error file=x::y\n\n': 1 })));
+    hub.write(fleetText(JSON.stringify({ 'x: 1 → 2\n\nNothing changes.\n::error file=x::y\n\n': 1 })));
     const lines = planLines(await hub.plan())
       .join('\n')
       .split('\n');
@@ -45,9 +29,9 @@ describe('the text of a plan', { timeout: 280_000 }, () => {
   });
 
   it('has no line that a value of an object made', async () => {
-    await accepted(fleetOf('{}', other));
+    await accepted(fleetText('{}', SERVICE_ACCOUNT));
     hub.prove();
-    hub.write(fleetOf(JSON.stringify({ x: '1\n\nNothing changes.\n::add-mask::0\n' })));
+    hub.write(fleetText(JSON.stringify({ x: '1\n\nNothing changes.\n::add-mask::0\n' })));
     const lines = planLines(await hub.plan())
       .join('\n')
       .split('\n');
@@ -55,10 +39,10 @@ describe('the text of a plan', { timeout: 280_000 }, () => {
   });
 
   it('has its deletions in the comment, however long a key is', async () => {
-    await accepted(fleetOf('{}', other));
+    await accepted(fleetText('{}', SERVICE_ACCOUNT));
     hub.prove();
     // It deletes a ServiceAccount beside.
-    hub.write(fleetOf(JSON.stringify({ [`k\n\nNothing changes.${'\n'.repeat(59_000)}`]: 1 })));
+    hub.write(fleetText(JSON.stringify({ [`k\n\nNothing changes.${'\n'.repeat(59_000)}`]: 1 })));
     const made = await hub.plan();
     expect(planLines(made).join('\n')).toContain('ServiceAccount/web/z');
     const markdown = planMarkdown(made);
@@ -67,40 +51,40 @@ describe('the text of a plan', { timeout: 280_000 }, () => {
   });
 
   it('is a comment that platforms take, however many backticks are in it', async () => {
-    await accepted(fleetOf('{}'));
+    await accepted(fleetText('{}'));
     hub.prove();
-    hub.write(fleetOf(JSON.stringify({ ['`'.repeat(55_000)]: 1 })));
+    hub.write(fleetText(JSON.stringify({ ['`'.repeat(55_000)]: 1 })));
     expect(planMarkdown(await hub.plan()).length).toBeLessThanOrEqual(65_536);
   });
 
   it('is a comment that platforms take, however long the message of a refusal is', async () => {
-    await accepted(fleetOf('{}'));
+    await accepted(fleetText('{}'));
     hub.prove();
-    hub.write(`${fleetOf('{}')}\nthrow new Error('x'.repeat(1000000));`);
+    hub.write(`${fleetText('{}')}\nthrow new Error('x'.repeat(1000000));`);
     const made = await hub.plan();
     expect(made.result.state).toBe('Refused');
     expect(planMarkdown(made).length).toBeLessThanOrEqual(65_536);
   });
 
   it('has no characters in the comment that reorder or hide text', async () => {
-    await accepted(fleetOf('{ image: "a" }'));
+    await accepted(fleetText('{ image: "a" }'));
     hub.prove();
-    hub.write(fleetOf(JSON.stringify({ image: 'a\u202Eliver\u202C\u200b' })));
+    hub.write(fleetText(JSON.stringify({ image: 'a\u202Eliver\u202C\u200b' })));
     const markdown = plainOutput(planMarkdown(await hub.plan()), { format: false }); // As `kubenode plan -o markdown > plan.md` prints it.
     expect(markdown).not.toMatch(/[\u202E\u200b]/);
   });
 
   it('has no line that an error of the code of the fleet made', async () => {
-    await accepted(fleetOf('{}', other));
+    await accepted(fleetText('{}', SERVICE_ACCOUNT));
     hub.prove();
-    hub.write(`${fleetOf('{}')}\nthrow new Error('no\\n\\nNothing changes.\\n::error::x');`);
+    hub.write(`${fleetText('{}')}\nthrow new Error('no\\n\\nNothing changes.\\n::error::x');`);
     const made = await hub.plan();
     expect(made.result.state).toBe('Refused');
     for (const line of planLines(made).join('\n').split('\n')) expect(line.trim()).not.toMatch(/^(Nothing changes|::)/);
   });
 
   it('says in the comment that its snapshot is old', async () => {
-    await accepted(fleetOf('{}'));
+    await accepted(fleetText('{}'));
     hub.prove();
     const file = join(hub.root, 'hub.json');
     writeFileSync(file, snapshotText(await hub.snapshot()));
@@ -127,7 +111,7 @@ describe('a snapshot', { timeout: 280_000 }, () => {
       },
     });
     hub = await planHub({}, { annotations: { 'kubectl.kubernetes.io/last-applied-configuration': applied } });
-    await accepted(fleetOf('{}'));
+    await accepted(fleetText('{}'));
     hub.prove();
     hub.update('p', (cluster) => {
       const at = '2026-11-20T00:00:00Z';

@@ -22,7 +22,7 @@ import { explain, type Explanation } from '../../rules/explain.ts';
 import { observeHeartbeats } from '../../rules/heartbeats.ts';
 import { appliesTo } from '../../rules/index.ts';
 import { ownerUID } from '../../rules/job.ts';
-import { nextRung, replacementsBefore } from '../../rules/ladder.ts';
+import { nextRung, replacementsBefore, type LadderStep } from '../../rules/ladder.ts';
 import { validationErrorText } from '../../rules/validation-error.ts';
 import { runPass } from '../../rules/pass.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
@@ -180,6 +180,23 @@ export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
   };
 }
 
+function nextText(step: LadderStep, mode: string): string {
+  const prefix = mode === 'Enforce' ? '' : 'in Shadow, so it only reports: ';
+  switch (step.step) {
+    case 'Act':
+      return `${prefix}${step.action}, attempt ${step.attempt}: ${step.why}`;
+    case 'AskHuman':
+      return `${prefix}ask a human: ${step.why}`;
+    case 'Wait':
+      return `nothing until ${new Date(step.untilMs).toISOString()}: ${step.why}`;
+    case 'Busy':
+    case 'Done':
+      return `nothing: ${step.why}`;
+    default:
+      return step satisfies never;
+  }
+}
+
 async function rulesOf({ machine, rules, jobs, jobsOfSet, nowMs }: MachineInput, snapshot: Snapshot): Promise<WhyRule[]> {
   const book = openRulebook(rules);
   const names = [...book.index.rules.keys()];
@@ -198,9 +215,7 @@ async function rulesOf({ machine, rules, jobs, jobsOfSet, nowMs }: MachineInput,
     const matchedSinceMs = outcome.sinceMs ?? nowMs;
     const replacements = replacementsBefore({ rule: asking, machine, jobsOfSet, matchedSinceMs });
     const step = nextRung({ rule: asking, machineUID: machine.metadata.uid, jobs, matchedSinceMs, nowMs, replacements });
-    const what = step.step === 'Act' ? `${step.action}, attempt ${step.attempt}` : step.step === 'AskHuman' ? 'ask a human' : 'nothing';
-    const until = step.step === 'Wait' ? ` until ${new Date(step.untilMs).toISOString()}` : '';
-    return { rule: name, mode, explanation, next: `${mode === 'Enforce' ? '' : 'in Shadow, only says: '}${what}: ${step.why}${until}` };
+    return { rule: name, mode, explanation, next: nextText(step, mode) };
   });
   const rank = ({ explanation }: WhyRule): number => ['True', 'Unknown', 'False'].indexOf(explanation?.truth ?? '') >>> 0;
   return found.sort((a, b) => rank(a) - rank(b) || (a.rule < b.rule ? -1 : 1));

@@ -42,7 +42,7 @@ function cellOf({
 }
 
 const clusterOf = (name: string, status: object = {}): Stored<Cluster> =>
-  ({ metadata: { name, uid: name, resourceVersion: '7' }, spec: {}, status }) as unknown as Stored<Cluster>;
+  ({ kind: 'Cluster', metadata: { name, uid: name, resourceVersion: '7' }, spec: {}, status }) as unknown as Stored<Cluster>;
 
 interface World {
   clusters?: Stored<Cluster>[];

@@ -1,7 +1,5 @@
 /** What the hub reports of each cell in the status of its Cluster. */
 import { Clusters, type Cluster, type Orphans } from '../../api/cluster.ts';
-import { messageOf } from '../../api/errors.ts';
-import { plainText } from '../../api/plain-text.ts';
 import type { Log } from '../../api/ports.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
@@ -9,6 +7,7 @@ import type { Client } from '../../kube/client.ts';
 import type { Away } from '../cell/away.ts';
 import type { Cell } from '../cell/cell.ts';
 import { orphansOf, wantedUnits } from '../orphans.ts';
+import { writeEach } from '../status-writes.ts';
 import type { ClusterDependencies } from './dependencies.ts';
 import { NewOrphans } from './new-orphans.ts';
 import { reasonOf, statusPatch, viewOf, type CellView } from './status.ts';
@@ -25,30 +24,19 @@ export class Reports {
   /** The report of one cell may be refused, since its content comes from there; the others do not wait for it. Returns whether all was reported. */
   async report(connections: ReadonlyMap<string, Cell | Away>, hub: Client, log: Log): Promise<boolean> {
     const { clusters, fleets: fleetStore, inForceOf, recorder, signal } = this.#dependencies;
-    let isWhole = true;
-    let failed: { error: unknown } | undefined;
     const fleets = fleetStore.list();
     const names = new Set(fleets.map(({ metadata }) => metadata.name));
     const wanted = wantedUnits(fleets.map(inForceOf));
     this.#newOrphans.keep((name) => clusters.get({ name }) !== undefined);
-    for (const cluster of clusters.list()) {
+    const write = async (cluster: Stored<Cluster>): Promise<void> => {
       const connection = connections.get(cluster.metadata.name);
-      if (connection === undefined) continue;
-      try {
-        const orphansIn = (objects: readonly KubeObject[]): Orphans | undefined =>
-          orphansOf(objects, cluster, wanted.get(cluster.metadata.name) ?? new Set(), names);
-        const view = viewOf(connection, orphansIn);
-        if (view !== undefined) await this.#write(cluster, view, hub);
-      } catch (error) {
-        signal.throwIfAborted();
-        isWhole = false;
-        const message = plainText(messageOf(error));
-        log.warn({ cluster: cluster.metadata.name, error: message }, 'its status cannot be written');
-        recorder.event(cluster, { type: 'Warning', reason: 'StatusNotWritten', message });
-        if (!hasReason(error, 'Invalid', 'BadRequest', 'RequestEntityTooLarge')) failed ??= { error };
-      }
-    }
-    // It may be the hub's own server that does not answer.
+      if (connection === undefined) return;
+      const orphansIn = (objects: readonly KubeObject[]): Orphans | undefined =>
+        orphansOf(objects, cluster, wanted.get(cluster.metadata.name) ?? new Set(), names);
+      const view = viewOf(connection, orphansIn);
+      if (view !== undefined) await this.#write(cluster, view, hub);
+    };
+    const { isWhole, failed } = await writeEach(clusters.list(), write, { recorder, log, signal });
     if (failed !== undefined) throw failed.error;
     return isWhole;
   }

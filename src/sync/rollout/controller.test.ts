@@ -357,8 +357,8 @@ describe('a rollout', () => {
         fields: expect.objectContaining({ rollout: 'main-1' }) as unknown,
       }),
     );
-    const told = events.filter(({ about }) => about === 'Rollout/main-1').map(({ reason }) => reason);
-    expect(new Set(told)).toEqual(new Set(['StatusNotWritten']));
+    const reasons = events.filter(({ about }) => about === 'Rollout/main-1').map(({ reason }) => reason);
+    expect(new Set(reasons)).toEqual(new Set(['StatusNotWritten']));
     cancel();
     await until(done('main-1'), 60_000);
   });

@@ -88,7 +88,7 @@ function judgeRemoval(
   return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
 }
 
-/** Since when the unit is another fleet's, ms: by then this fleet's was gone. A time to come is of a wrong clock, and so is none. */
+/** Since when the unit is another fleet's, ms: by then this fleet's was gone. Where no time is recorded, or one that is not reached yet, it is now. */
 function takenOverAt({ appliedAt, writtenAt }: UnitStatus, now: number): number {
   const at = Date.parse(appliedAt ?? writtenAt ?? '');
   return at <= now ? at : now;

@@ -197,8 +197,8 @@ function emptyingOf(object: Stored<KubeObject>): { emptying?: string } {
 }
 
 /**
- * Where what is wanted cannot be rendered, any number lets too many go. What is not loaded yet is loaded for the next pass. Of a set that another Fleet has, nothing is
- * the hub's to keep.
+ * The number that sync gave a set, where it lets machines go that the wanted content keeps (docs/protocols.md#e9): that content has a greater number, leaves it to others,
+ * or cannot be rendered. Content that is not loaded yet is loaded for the next pass. In a set of another Fleet the number is not the hub's to take out.
  */
 function losesIn(
   object: Stored<KubeObject>,

@@ -2,8 +2,6 @@
 import type { Cluster } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
 import { MachineSets } from '../../api/machine-set.ts';
-import { messageOf } from '../../api/errors.ts';
-import { plainText } from '../../api/plain-text.ts';
 import type { Clock, Log } from '../../api/ports.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -20,6 +18,7 @@ import type { Fence } from '../fence.ts';
 import { inForce } from '../in-force.ts';
 import { ownersOf } from '../plan.ts';
 import { fitStatus } from '../rollout-limits.ts';
+import { writeEach, type StatusWrites } from '../status-writes.ts';
 import { decide, type Decision } from './decide.ts';
 import { eventsOf } from './events.ts';
 import type { Executor } from './executor.ts';
@@ -159,31 +158,19 @@ function decideOn(dependencies: PassDependencies, fleet: string, connections: Co
   return { mine, world, decision: decide(world) };
 }
 
-/** The status of one Rollout may be refused, such as one that is too large; other Rollouts and all reports do not wait for it. */
 async function writeStatuses(
   dependencies: PassDependencies,
   { statuses }: Decision,
   rollouts: readonly Stored<Rollout>[],
   { client, log }: PassContext,
-): Promise<{ isWhole: boolean; failed?: { error: unknown } }> {
+): Promise<StatusWrites> {
   const { recorder, signal } = dependencies;
-  let isWhole = true;
-  let failed: { error: unknown } | undefined;
-  for (const [name, decided] of statuses) {
-    const rollout = rollouts.find((each) => each.metadata.name === name);
-    if (rollout === undefined) continue;
-    try {
-      await writeStatus(dependencies, rollout, fitStatus(rollout, decided), client);
-    } catch (error) {
-      signal.throwIfAborted();
-      isWhole = false;
-      const message = plainText(messageOf(error));
-      log.warn({ rollout: name, error: message }, 'its status cannot be written');
-      recorder.event(rollout, { type: 'Warning', reason: 'StatusNotWritten', message });
-      if (!hasReason(error, 'Invalid', 'BadRequest', 'RequestEntityTooLarge')) failed ??= { error };
-    }
-  }
-  return { isWhole, ...(failed === undefined ? {} : { failed }) };
+  const decided = rollouts.filter(({ metadata }) => statuses.has(metadata.name));
+  const write = async (rollout: Stored<Rollout>): Promise<void> => {
+    const status = statuses.get(rollout.metadata.name);
+    if (status !== undefined) await writeStatus(dependencies, rollout, fitStatus(rollout, status), client);
+  };
+  return await writeEach(decided, write, { recorder, log, signal });
 }
 
 async function writeStatus(

@@ -208,3 +208,27 @@ export async function planHub(spec: Partial<Fleet['spec']> = {}, metadata: objec
   return hub;
 }
 export type PlanHub = Awaited<ReturnType<typeof planHub>>;
+
+/** A fleet of one cluster `p` in stage prod, with a MachineSet and a ConfigMap that have this config. `more`: code for each cluster, which has the pool `web`. */
+export const fleetText = (config: string, more = '', annotations = '{}') => `import { fleet, MachineSet } from 'kubenode/constructs';
+import { ApiObject } from 'cdk8s';
+fleet.cluster('p', { labels: { stage: 'prod' } });
+fleet.allClusters((cluster) => {
+  const web = cluster.pool('web');
+  new MachineSet(web, 'a', { replicas: 2, provider: { name: 'local', config: ${config} } });
+  new ApiObject(web, 'settings', { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'settings', namespace: 'web', annotations: ${annotations} }, data: ${config} });
+  ${more}
+});`;
+
+/** For `more`: an object whose removal is a deletion. */
+export const SERVICE_ACCOUNT =
+  "new ApiObject(web, 'z', { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'z', namespace: 'web' } });";
+
+/** Commits this, and the hub accepts it. Returns the commit. */
+export async function acceptedBy(hub: PlanHub, text: string): Promise<string> {
+  const head = await hub.commit(text);
+  await hub.judged(head);
+  const ready = hub.ready();
+  if (ready?.status !== 'True') throw new Error(`the hub did not accept the fleet: ${JSON.stringify(ready)}`);
+  return head;
+}
