@@ -60,7 +60,7 @@ describe('E18: a commit is one Rollout that an API server stores', () => {
     expect(Rollouts.validate(rolloutFor(1, 500))).toEqual([]);
   });
 
-  it('messages are cut where the status would not fit, of places first; what is small stays as it is', () => {
+  it('messages are cut where the status would not fit, of placements first; what is small stays as it is', () => {
     const rollout = rolloutFor(220, 10);
     const long = 'no route to its API server, "x" '.repeat(32);
     const spoken = {
@@ -68,7 +68,7 @@ describe('E18: a commit is one Rollout that an API server stores', () => {
       units: (rollout.status.units ?? []).map((unit) => ({
         ...unit,
         message: long,
-        clusters: (unit.clusters ?? []).map((place) => ({ ...place, message: long })),
+        clusters: (unit.clusters ?? []).map((placement) => ({ ...placement, message: long })),
       })),
     };
     const fitted = fitStatus(rollout, spoken);

@@ -20,23 +20,23 @@ const NAME = 'x'.repeat(63);
 /** Throws where the Rollout of these units is one that no API server stores. */
 export function refuseTooLarge(fleet: Fleet, { units, stages }: Pick<Spec, 'units' | 'stages'>): void {
   if (units.length === 0) return;
-  const places = units.reduce((sum, { clusters }) => sum + clusters.length, 0);
+  const placements = units.reduce((sum, { clusters }) => sum + clusters.length, 0);
   const widest = units.reduce((most, { clusters }) => Math.max(most, clusters.length), 0);
   // The size of one that has too many is not asked for: it may be far larger than memory should hold.
   const isCounted = units.length <= MOST_UNITS && widest <= MOST_PLACES;
   const bytes = isCounted ? bytesOf(largest(fleet, { units, stages })) : undefined;
   if (bytes !== undefined && bytes <= MOST_BYTES) return;
-  const found = `it changes ${units.length} units on up to ${widest} clusters each, ${places} (unit, cluster) pairs in all`;
+  const found = `it changes ${units.length} units on up to ${widest} clusters each, ${placements} (unit, cluster) pairs in all`;
   const limit =
     bytes === undefined
       ? `one Rollout has at most ${MOST_UNITS} units and ${MOST_PLACES} clusters of each`
-      : `its Rollout would have up to ${bytes} bytes with its status, and at most ${MOST_BYTES} are stored: with names as these about ${Math.floor((places * MOST_BYTES) / bytes)} pairs`;
+      : `its Rollout would have up to ${bytes} bytes with its status, and at most ${MOST_BYTES} are stored: with names as these about ${Math.floor((placements * MOST_BYTES) / bytes)} pairs`;
   throw syncError('CommitTooLarge', `${found}; ${limit}`, {
     next: 'split the commit: let it change fewer units, or units of fewer clusters, and push the next part when the Fleet has accepted this one',
   });
 }
 
-/** As it is when every place has all fields, and no message. */
+/** As it is when every placement has all fields, and no message. */
 function largest(fleet: Fleet, { units, stages }: Pick<Spec, 'units' | 'stages'>): Rollout & { status: Status } {
   const stage = stages.reduce((longest, { name }) => (name.length > longest.length ? name : longest), '');
   const statusOf = ({ unit, clusters }: RolloutUnit): RolloutUnitStatus => ({
@@ -67,7 +67,7 @@ function largest(fleet: Fleet, { units, stages }: Pick<Spec, 'units' | 'stages'>
   };
 }
 
-/** With `managedFields`, in which the server notes for every field of every place who wrote it. */
+/** With `managedFields`, in which the server notes for every field of every placement who wrote it. */
 function bytesOf(rollout: Rollout): number {
   const { spec, status } = rollout;
   return jsonBytes(rollout) + jsonBytes(fieldsOf(spec.units)) + jsonBytes(fieldsOf(status?.units ?? []));
@@ -77,11 +77,11 @@ type Fields = { [key: string]: Fields };
 
 function fieldsOf(units: readonly (RolloutUnit | RolloutUnitStatus)[]): Fields {
   const entries = units.map((unit): [string, Fields] => {
-    const places = (unit.clusters ?? []).map((place): [string, Fields] => [
-      `k:${JSON.stringify({ name: place.name })}`,
-      ownedFields(place),
+    const placements = (unit.clusters ?? []).map((placement): [string, Fields] => [
+      `k:${JSON.stringify({ name: placement.name })}`,
+      ownedFields(placement),
     ]);
-    return [`k:${JSON.stringify({ unit: unit.unit })}`, { ...ownedFields(unit), 'f:clusters': Object.fromEntries(places) }];
+    return [`k:${JSON.stringify({ unit: unit.unit })}`, { ...ownedFields(unit), 'f:clusters': Object.fromEntries(placements) }];
   });
   return Object.fromEntries(entries);
 }
@@ -94,8 +94,8 @@ const ownedFields = (value: object): Fields => ({
 
 const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 
-/** How long messages may be, of places and of units, until the whole fits; 0: there are none. The least of these is what a commit was judged with. */
-const MESSAGE_LIMITS: readonly (readonly [place: number, unit: number])[] = [
+/** How long messages may be, of placements and of units, until the whole fits; 0: there are none. The least of these is what a commit was judged with. */
+const MESSAGE_LIMITS: readonly (readonly [placement: number, unit: number])[] = [
   [LONGEST_MESSAGE, LONGEST_MESSAGE],
   [200, LONGEST_MESSAGE],
   [60, LONGEST_MESSAGE],
@@ -104,25 +104,25 @@ const MESSAGE_LIMITS: readonly (readonly [place: number, unit: number])[] = [
   [0, 0],
 ];
 
-/** So many places and units fit with the longest messages in any script. */
+/** So many placements and units fit with the longest messages in any script. */
 const ALWAYS_FIT = 200;
 
 /** The status with messages as long as an API server stores them. */
 export function fitStatus(rollout: Rollout, status: Status): Status {
-  const places = rollout.spec.units.reduce((sum, { clusters }) => sum + clusters.length, rollout.spec.units.length);
-  if (places <= ALWAYS_FIT) return status;
+  const placements = rollout.spec.units.reduce((sum, { clusters }) => sum + clusters.length, rollout.spec.units.length);
+  if (placements <= ALWAYS_FIT) return status;
   let fitted = status;
-  for (const [place, unit] of MESSAGE_LIMITS) {
-    fitted = { ...status, units: (status.units ?? []).map((each) => shortened(each, place, unit)) };
+  for (const [placement, unit] of MESSAGE_LIMITS) {
+    fitted = { ...status, units: (status.units ?? []).map((each) => shortened(each, placement, unit)) };
     if (bytesOf({ ...rollout, status: fitted }) <= MOST_BYTES) break;
   }
   return fitted;
 }
 
-function shortened(unit: RolloutUnitStatus, placeLimit: number, unitLimit: number): RolloutUnitStatus {
+function shortened(unit: RolloutUnitStatus, placementLimit: number, unitLimit: number): RolloutUnitStatus {
   const { message, clusters, ...rest } = unit;
-  const places = clusters?.map(({ message: its, ...place }) => ({ ...place, ...cut(its, placeLimit) }));
-  return { ...rest, ...cut(message, unitLimit), ...(places === undefined ? {} : { clusters: places }) };
+  const placements = clusters?.map(({ message: its, ...placement }) => ({ ...placement, ...cut(its, placementLimit) }));
+  return { ...rest, ...cut(message, unitLimit), ...(placements === undefined ? {} : { clusters: placements }) };
 }
 
 function cut(message: string | undefined, limit: number): { message?: string } {

@@ -9,7 +9,7 @@ const folder = mkdtempSync(join(tmpdir(), 'kubenode-compiler-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 const never = new AbortController().signal;
 
-/** In place of the compiler. */
+/** Instead of the compiler. */
 function program(name: string, code: string): string {
   const path = join(folder, `${name}.mjs`);
   writeFileSync(path, code);

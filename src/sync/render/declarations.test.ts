@@ -79,7 +79,7 @@ it('two that make them at once have the same, and nothing else is left', async (
   expect(made()).toHaveLength(1);
 });
 
-it('what lies in their place without them is an error, and not taken for them', async () => {
+it('what lies there without them is an error, and not taken for them', async () => {
   rmSync(await types());
   await expect(types()).rejects.toMatchObject({ code: expect.stringMatching(/^(ENOTEMPTY|EEXIST)$/) as string });
   expect(made()).toHaveLength(1);

@@ -17,7 +17,7 @@ const rendered = (objects: unknown[], more: object = {}, whole: object = {}) =>
 const one = (object: unknown) => rendered([{ object, location: 'fleet/a.ts:2:3', path: 'a/b' }]);
 
 describe('what a child wrote', () => {
-  it('is clusters with their objects, each with its place', () => {
+  it('is clusters with their objects, each with its location', () => {
     expect(one(good)).toEqual({
       clusters: [
         {
@@ -63,8 +63,8 @@ describe('what a child wrote', () => {
     ['a name that is no text', { ...good, metadata: { name: 3 } }],
     ['a namespace that is no text', { ...good, metadata: { name: 'web', namespace: 3 } }],
     ['nothing in it', null],
-    ['a list in its place', [good]],
-  ])('is refused with its place where an object has %s', (_, object) => {
+    ['a list instead of it', [good]],
+  ])('is refused with its location where an object has %s', (_, object) => {
     const found = one(object);
     expect(found?.clusters[0]?.objects).toEqual([]);
     expect(found?.findings).toMatchObject([
@@ -164,7 +164,7 @@ describe('a rendering that gave nothing', () => {
   });
 });
 
-it('a finding in one line has its place, its object and its field, as far as they are known', () => {
+it('a finding in one line has its location, its object and its field, as far as they are known', () => {
   const text = (more: object) => findingText({ code: 'X', message: 'm', ...more });
   expect([text({}), text({ file: 'a.ts' }), text({ file: 'a.ts', line: 3 }), text({ file: 'a.ts', line: 3, column: 4 })]).toEqual([
     'm',

@@ -1,6 +1,6 @@
 /** What the child wrote was shaped by code that nobody here has read: nothing of it is believed. */
 import type { KubeObject } from '../../api/wire.ts';
-import { placeOf, type Finding } from './finding.ts';
+import { positionOf, type Finding } from './finding.ts';
 
 export interface RenderedObject {
   object: KubeObject;
@@ -56,7 +56,7 @@ export function decode(text: string): Decoded {
 
 function objectOf(value: unknown, cluster: string, location: string, findings: Finding[]): KubeObject | undefined {
   const say = (message: string, path?: string) => {
-    findings.push({ ...placeOf(location), code: 'RenderValue', cluster, message, path });
+    findings.push({ ...positionOf(location), code: 'RenderValue', cluster, message, path });
     return undefined;
   };
   const bad = unfit(value);

@@ -1,9 +1,9 @@
-/** One validation error in a fleet, and where it is. Places are as people write them: lines and columns count from 1. */
+/** One validation error in a fleet, and where it is. Locations are as people write them: lines and columns count from 1. */
 export interface Finding {
   /** Of `renderErrorCodes`, `findingCodes` or the constructs' `fleetErrorCodes`. */
   code: string;
   message: string;
-  /** Path in the commit. Absent when no place is known. */
+  /** Path in the commit. Absent when no location is known. */
   file?: string | undefined;
   line?: number | undefined;
   column?: number | undefined;
@@ -14,12 +14,12 @@ export interface Finding {
   path?: string | undefined;
   /** Something to do about it. */
   next?: string | undefined;
-  /** What called that place: `fleet/nodes.ts:12:3`, innermost first. */
+  /** What called that location: `fleet/nodes.ts:12:3`, innermost first. */
   trace?: string[] | undefined;
 }
 
 /** `fleet/nodes.ts:12:3` as fields. */
-export function placeOf(location: string): Pick<Finding, 'file' | 'line' | 'column'> {
+export function positionOf(location: string): Pick<Finding, 'file' | 'line' | 'column'> {
   const match = /^(.+?)(?::(\d+))?(?::(\d+))?$/s.exec(location);
   if (match?.[1] === undefined) return {};
   return {
@@ -31,9 +31,9 @@ export function placeOf(location: string): Pick<Finding, 'file' | 'line' | 'colu
 
 /** One line: `fleet/nodes.ts:12:3: MachineSet/web/a: spec.replicas: must be …`. */
 export function findingText({ file, line, column, cluster, object, path, message }: Finding): string {
-  const place = [file, line, column].filter((part) => part !== undefined).join(':');
+  const position = [file, line, column].filter((part) => part !== undefined).join(':');
   const subject = object === undefined ? undefined : cluster === undefined ? object : `${object} in ${cluster}`;
-  return [place === '' ? undefined : place, subject, path === undefined ? undefined : `\`${path}\``, message]
+  return [position === '' ? undefined : position, subject, path === undefined ? undefined : `\`${path}\``, message]
     .filter((part) => part !== undefined)
     .join(': ');
 }

@@ -71,7 +71,7 @@ describe.concurrent('a fleet that takes too much ends in one error', () => {
   });
 });
 
-/** In place of the child: code that has taken it over and answers what it likes. */
+/** Instead of the child: code that has taken it over and answers what it likes. */
 function forger(code: string): string {
   const path = join(folder, `${sha256Hex(code).slice(0, 16)}.mjs`);
   writeFileSync(path, `import { writeSync } from 'node:fs';\n${code}\n`);

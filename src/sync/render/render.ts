@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { canonical } from '../../api/digest.ts';
 import { decode, type RenderedCluster } from './decode.ts';
 import { RenderError, type RenderErrorCode } from './errors.ts';
-import { placeOf, type Finding } from './finding.ts';
+import { positionOf, type Finding } from './finding.ts';
 import { importCircle } from './imports.ts';
 import { DEFAULT_LIMITS, runChild, type RenderLimits } from './run.ts';
 import { atLeast, walls, type Isolation, type Wall } from './wall.ts';
@@ -128,7 +128,7 @@ function difference(a: RenderedCluster[], b: RenderedCluster[]): Finding | undef
   const found = at >= 0 ? first[at] : second[first.length];
   if (found === undefined) return undefined;
   return {
-    ...placeOf(found.location),
+    ...positionOf(found.location),
     code: 'RenderUnstable',
     cluster: found.cluster,
     object: `${found.object.kind}/${found.object.metadata.name}`,

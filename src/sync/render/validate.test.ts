@@ -4,7 +4,7 @@ import type { KubeObject } from '../../api/wire.ts';
 import { checkRules } from '../../rules/check.ts';
 import { judgeObject } from '../../cli/object-rules.ts';
 import { findingCodes } from './errors.ts';
-import { findingText, placeOf, type Finding } from './finding.ts';
+import { findingText, positionOf, type Finding } from './finding.ts';
 import { validate, validateInTurns, type Valid } from './validate.ts';
 
 const DIGEST = 'ab'.repeat(32);
@@ -645,8 +645,8 @@ it.each([
   ['fleet/a.ts', { file: 'fleet/a.ts', line: undefined, column: undefined }],
   ['odd:name.ts:1:2', { file: 'odd:name.ts', line: 1, column: 2 }],
   ['', {}],
-])('%s is a place', (location, place) => {
-  expect(placeOf(location)).toEqual(place);
+])('%s is a location', (location, position) => {
+  expect(positionOf(location)).toEqual(position);
 });
 
 describe('E19: judging a commit', () => {

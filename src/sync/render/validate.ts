@@ -5,7 +5,7 @@ import { splitUnits, unitKey, type Unit } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import { checkCluster, checkDuplicates, type CheckRules } from './cluster-rules.ts';
 import type { RenderedCluster } from './decode.ts';
-import { placeOf, type Finding } from './finding.ts';
+import { positionOf, type Finding } from './finding.ts';
 import { asFindings, checkLabels, checkObject, label, type JudgeObject, type ObjectFinding } from './object-rules.ts';
 import type { Rendered } from './render.ts';
 
@@ -100,7 +100,7 @@ function validationOf([first, ...more]: Finding[], clusters: ValidCluster[]): Va
 
 function tooCostly(cluster: string, object: KubeObject, location: string, costs: string): Finding {
   return {
-    ...placeOf(location),
+    ...positionOf(location),
     code: 'TooCostly',
     cluster,
     object: unitKey(object),
@@ -119,12 +119,12 @@ function checkHubObject({ name, object, location }: RenderedCluster, { judgeObje
   if (parsed?.spec.unitDigest !== undefined)
     found.push({ code: 'FieldRefused', path: 'spec.unitDigest', message: 'must not be set: it is written by sync' });
   found.push(...asFindings(errors.length > 0 ? errors : judgeObject(object)));
-  findings.push(...found.map((finding) => ({ ...placeOf(location), ...finding, object: `Cluster/${name}` })));
+  findings.push(...found.map((finding) => ({ ...positionOf(location), ...finding, object: `Cluster/${name}` })));
   return found.length > 0 ? undefined : parsed;
 }
 
 function findingOf(cluster: string, object: KubeObject, location: string, { code, message, path, next }: ObjectFinding): Finding {
-  return { ...placeOf(location), code, cluster, object: unitKey(object), path, message, next };
+  return { ...positionOf(location), code, cluster, object: unitKey(object), path, message, next };
 }
 
 /** Whether it is right by itself. */
@@ -140,8 +140,8 @@ function checkTogether(
   { checkRules }: Checks,
   findings: Finding[],
 ): void {
-  const places = new Map(objects.map(({ object, location }) => [object, location]));
-  const where = (object: KubeObject): string => places.get(object) ?? '';
+  const locations = new Map(objects.map(({ object, location }) => [object, location]));
+  const where = (object: KubeObject): string => locations.get(object) ?? '';
   const all = objects.map(({ object }) => object);
   // When some objects are wrong by themselves, others would seem to miss them.
   const together = sound.length === objects.length ? checkCluster(sound, where, checkRules) : [];

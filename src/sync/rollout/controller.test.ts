@@ -202,7 +202,7 @@ const cluster = (name: string) => hub.objects(Clusters).find(({ metadata }) => m
 const record = (name: string, unit = UNIT): UnitStatus | undefined => cluster(name)?.status?.units?.find((each) => each.unit === unit);
 const reachable = (name: string) => cluster(name)?.status?.conditions?.find(({ type }) => type === 'Reachable');
 const status = (name: string) => hub.objects(Rollouts).find(({ metadata }) => metadata.name === name)?.status;
-const place = (name: string, on: string) => status(name)?.units?.[0]?.clusters?.find((each) => each.name === on);
+const placement = (name: string, on: string) => status(name)?.units?.[0]?.clusters?.find((each) => each.name === on);
 const content = (name: string): unknown =>
   (cell(name).objects(ConfigMaps)[0] as { data?: { content?: unknown } } | undefined)?.data?.content;
 const writes = (server: FakeApiServer): ApiRequest[] => server.requests.filter(({ method }) => method !== 'GET');
@@ -289,7 +289,7 @@ describe('a rollout', () => {
     hub.put(Fleets, { ...fleet, status: { ...fleet.status, clusters: ['prod'] } });
     startHub();
     await until(done(name), 10_000);
-    expect(place(name, 'test')?.phase).toBe('Left');
+    expect(placement(name, 'test')?.phase).toBe('Left');
     expect(CELLS.map(content)).toEqual([undefined, '1']);
   });
 
@@ -374,8 +374,8 @@ describe('a step that fails', () => {
     );
     startHub();
     const name = commit({ [UNIT]: settings('1') });
-    await until(() => place(name, 'test')?.phase === 'Blocked', 1000);
-    expect(place(name, 'test')?.message).toContain('configmaps are forbidden');
+    await until(() => placement(name, 'test')?.phase === 'Blocked', 1000);
+    expect(placement(name, 'test')?.message).toContain('configmaps are forbidden');
     expect(log.lines).toContainEqual(
       expect.objectContaining({
         level: 'warn',
@@ -412,7 +412,7 @@ describe('a step that fails', () => {
     answer(cell('test'), isPatchOf('/configmaps/settings'), () => statusResponse(403, 'Forbidden'));
     startHub();
     const name = commit({ [UNIT]: settings('1') });
-    await until(() => place(name, 'test')?.phase === 'Blocked', 1000);
+    await until(() => placement(name, 'test')?.phase === 'Blocked', 1000);
     const [fleet] = hub.objects(Fleets);
     if (fleet === undefined) throw new Error('no Fleet');
     hub.put(Fleets, { ...fleet, status: { ...fleet.status, clusters: ['prod'] } });
@@ -430,8 +430,8 @@ describe('a step that fails', () => {
     units.clear();
     full = new Error('no space left on device');
     startHub();
-    await until(() => place(name, 'test')?.phase === 'Blocked', 1000);
-    expect(place(name, 'test')?.message).toBe('no space left on device');
+    await until(() => placement(name, 'test')?.phase === 'Blocked', 1000);
+    expect(placement(name, 'test')?.message).toBe('no space left on device');
     full = undefined;
     renders.set(`main c1 ${UNIT} prod`, { key: UNIT, objects: [object], origins: [undefined] });
     await until(done(name), 10_000);
@@ -566,7 +566,7 @@ describe('a cell', () => {
     const name = commit({ [UNIT]: settings('1') });
     await until(() => reachable('test')?.status === 'False', 5000);
     expect(reachable('test')).toMatchObject({ reason: 'KubeconfigAbsent', message: expect.stringContaining('is absent') as unknown });
-    expect(place(name, 'test')).toMatchObject({ phase: 'Blocked', message: expect.stringContaining('is absent') as unknown });
+    expect(placement(name, 'test')).toMatchObject({ phase: 'Blocked', message: expect.stringContaining('is absent') as unknown });
     const { message } = reachable('test') ?? {};
     expect(events).toContainEqual({ about: 'Cluster/test', type: 'Warning', reason: 'KubeconfigAbsent', message });
     expect(connected).toEqual(['prod']);
@@ -593,9 +593,9 @@ describe('a cell', () => {
     hub.put(Secrets, { apiVersion: 'v1', kind: 'Secret', metadata, data: { kubeconfig: Buffer.from('test').toString('base64') } });
     const second = commit({ [UNIT]: settings('2') });
     await until(() => reachable('prod')?.reason === 'CellReplaced', 70_000);
-    await until(() => place(second, 'test')?.phase === 'Verified', 10_000);
+    await until(() => placement(second, 'test')?.phase === 'Verified', 10_000);
     await clock.advance(70_000);
-    expect([content('prod'), place(second, 'prod')?.phase]).toEqual(['1', 'Blocked']);
+    expect([content('prod'), placement(second, 'prod')?.phase]).toEqual(['1', 'Blocked']);
     expect(cluster('prod')?.status?.cellUID).toBe('uid-prod');
     expect(events.filter(({ reason }) => reason === 'CellReplaced')).toHaveLength(1);
     const prod = cluster('prod');
@@ -959,7 +959,7 @@ it('E17: a hub that was put back to a backup takes content that it knows from be
   const version = () => live()?.spec.version;
   const begin = async (object: KubeObject): Promise<void> => {
     const name = commit({ [unit]: object }, { clusters });
-    await until(() => live()?.spec.unitDigest === digestOf(object) && place(name, 'prod')?.appliedAt !== undefined, 10_000);
+    await until(() => live()?.spec.unitDigest === digestOf(object) && placement(name, 'prod')?.appliedAt !== undefined, 10_000);
     await clock.advance(2000);
   };
   startHub();
@@ -977,11 +977,14 @@ it('E17: a hub that was put back to a backup takes content that it knows from be
   startHub();
   await clock.advance(30_000);
   expect(version()).toBe('1');
-  expect(place('main-2', 'prod')).toMatchObject({ phase: 'Waiting', message: expect.stringContaining('put back to a backup') as unknown });
+  expect(placement('main-2', 'prod')).toMatchObject({
+    phase: 'Waiting',
+    message: expect.stringContaining('put back to a backup') as unknown,
+  });
   // The newest commit, accepted again, says that it is meant.
   await begin(componentSet);
   await clock.advance(10_000);
-  expect([version(), place('main-3', 'prod')?.message ?? '']).toEqual(['1', expect.not.stringContaining('backup')]);
+  expect([version(), placement('main-3', 'prod')?.message ?? '']).toEqual(['1', expect.not.stringContaining('backup')]);
   await begin(second);
   expect(version()).toBe('2');
 });
@@ -1057,7 +1060,7 @@ describe('E17: a hub that was put back to a backup', () => {
     startHub();
     await clock.advance(10_000);
     expect(await versions()).toEqual(['3', '3']);
-    expect(place('main-3', 'prod')).toMatchObject({
+    expect(placement('main-3', 'prod')).toMatchObject({
       phase: 'Waiting',
       message: expect.stringContaining('put back to a backup') as unknown,
     });
@@ -1070,7 +1073,7 @@ describe('E17: a hub that was put back to a backup', () => {
     await go(setOf('1'));
     commit({ [unit]: setOf('2') }, { soakSeconds: 5 });
     await given('test', setOf('2'));
-    expect(place('main-2', 'test')?.phase).toBe('Verified');
+    expect(placement('main-2', 'test')?.phase).toBe('Verified');
     await stopHub();
     const backup = backedUp();
     startHub();
@@ -1228,7 +1231,7 @@ describe('E8: what live objects are compared with', () => {
     units.clear();
     startHub();
     await until(() => rendered.length === 1, 1000);
-    await until(() => place(name, 'prod')?.message?.includes('c7 is not there') === true, 300);
+    await until(() => placement(name, 'prod')?.message?.includes('c7 is not there') === true, 300);
     const first = clock.monotonic();
     // 0.75 s, 1.5 s, 3 s … after each other, and nothing else leads there.
     for (const [times, ms] of [
@@ -1242,7 +1245,7 @@ describe('E8: what live objects are compared with', () => {
     }
     renders.set(lost, found);
     const looked = looks();
-    await until(() => place(name, 'prod')?.phase === 'Verified' && place(name, 'prod')?.message === undefined, 13_000);
+    await until(() => placement(name, 'prod')?.phase === 'Verified' && placement(name, 'prod')?.message === undefined, 13_000);
     // It did not look for it all the time meanwhile.
     expect(looks() - looked).toBeLessThanOrEqual(4);
     await clock.advance(130_000);
@@ -1378,7 +1381,7 @@ describe('E16: a cell that misbehaves', () => {
     const name = commit({ [UNIT]: settings('1') }, together);
     await until(() => reachable('prod')?.reason === 'ContentInvalid', 5000);
     expect(reachable('prod')?.status).toBe('False');
-    await until(() => place(name, 'test')?.phase === 'Verified' && reachable('test')?.status === 'True', 10_000);
+    await until(() => placement(name, 'test')?.phase === 'Verified' && reachable('test')?.status === 'True', 10_000);
     expect(events).toContainEqual(expect.objectContaining({ about: 'Cluster/prod', type: 'Warning', reason: 'ContentInvalid' }));
     cell('prod').put(MachineSets, rule('sound') as never);
     await until(() => reachable('prod')?.status === 'True' && done(name)(), 130_000);

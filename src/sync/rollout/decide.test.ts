@@ -285,7 +285,7 @@ describe('E12: clusters that left, and clusters that are away', () => {
     expect(world.applied()).toContain('pre A');
   });
 
-  it('a cluster that cannot be reached and was never begun takes no place of maxClusters, and its stage is passed only with it', () => {
+  it('a cluster that cannot be reached and was never begun does not count toward maxClusters, and its stage is passed only with it', () => {
     const world = fleetWorld({ clusters: { prod: ['p1', 'p2'] } });
     world.commit({ [UNIT]: 'A' });
     for (const cluster of ['test', 'pre']) {
@@ -303,7 +303,7 @@ describe('E12: clusters that left, and clusters that are away', () => {
     expect(world.phase(UNIT)).toBe('Done');
   });
 
-  it('a cluster that is away after it was begun keeps its place of maxClusters', () => {
+  it('a cluster that is away after it was begun still counts toward maxClusters', () => {
     const world = fleetWorld({ clusters: { prod: ['p1', 'p2'] }, maxClusters: 1 });
     world.commit({ [UNIT]: 'A' });
     world.turn();
@@ -435,12 +435,12 @@ it('an object that somebody changed or deleted in the cell is applied again', ()
   expect(world.turn()).toMatchObject([{ do: 'Apply', cluster: 'prod', digest: 'A' }]);
 });
 
-it('E8: a place whose applied content is lost says that it is not compared', () => {
+it('E8: a placement whose applied content is lost says that it is not compared', () => {
   const world = settledWorld(UNIT);
   Object.assign(world.cell('pre'), { lost: 'no answer' });
   world.turn();
-  const place = world.status().units?.[0]?.clusters?.find(({ name }) => name === 'pre');
-  expect(place).toMatchObject({ phase: 'Verified', message: expect.stringContaining('could not be rendered again: no answer') });
+  const placement = world.status().units?.[0]?.clusters?.find(({ name }) => name === 'pre');
+  expect(placement).toMatchObject({ phase: 'Verified', message: expect.stringContaining('could not be rendered again: no answer') });
 });
 
 it('a unit that a fleet no longer declares is removed stage by stage', () => {

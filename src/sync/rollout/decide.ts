@@ -5,7 +5,7 @@ import { isGone, soaksSince } from '../soak.ts';
 import { haltsOfLeft } from './halts.ts';
 import { judge } from './judge.ts';
 import { isNew, longestSoakMs } from './lane.ts';
-import { canRetry } from './place.ts';
+import { canRetry } from './placement.ts';
 import { advance, begin } from './stages.ts';
 import { retry, takeBack, upkeep } from './upkeep.ts';
 import type { Step, World } from './world.ts';
@@ -85,37 +85,37 @@ function supersede(rollout: Rollout, unit: RolloutUnit): RolloutUnitStatus {
 function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
   const judged = unit.clusters.map((wanted) => judge(world, rollout, unit.unit, wanted));
   // What left the fleet is left alone, and nothing waits for it.
-  const places = judged.filter((place) => place.phase !== 'Left');
-  const refused = places.some(({ phase, newEvidence }) => phase === 'Halted' && !newEvidence) && !canRetry(unit.unit);
+  const placements = judged.filter((placement) => placement.phase !== 'Left');
+  const refused = placements.some(({ phase, newEvidence }) => phase === 'Halted' && !newEvidence) && !canRetry(unit.unit);
   const ofLeft = haltsOfLeft(world, unit.unit, judged);
   const steps: Step[] = [
     ...ofLeft.flatMap((halt) => halt.lift ?? []),
-    ...places.flatMap((place) => [...retry(world, place, refused), ...upkeep(world, rollout, place)]),
+    ...placements.flatMap((placement) => [...retry(world, placement, refused), ...upkeep(world, rollout, placement)]),
   ];
 
   // What a going back leaves is revoked, also when its way is Forward because what it goes back to is revoked itself (docs/protocols.md#e6).
-  const back = places.filter((place) => place.goesBack && place.lane === 'Forward' && place.phase === 'Pending');
-  for (const place of back) steps.push(...takeBack(world, rollout, places, place));
+  const back = placements.filter((placement) => placement.goesBack && placement.lane === 'Forward' && placement.phase === 'Pending');
+  for (const placement of back) steps.push(...takeBack(world, rollout, placements, placement));
 
   // Restore: everywhere at once, the newest harm first (docs/protocols.md#e6), and to nothing that these very steps revoke.
   const leaving = new Set(steps.flatMap((step) => (step.do === 'Revoke' ? step.digest : [])));
-  const restores = places.filter((place) => place.lane === 'Restore' && place.phase === 'Pending');
-  for (const place of restores.sort((a, b) => b.heldSince - a.heldSince)) {
-    if (place.target === undefined) {
-      steps.push(...begin(place, 'what was just added is taken back'));
+  const restores = placements.filter((placement) => placement.lane === 'Restore' && placement.phase === 'Pending');
+  for (const placement of restores.sort((a, b) => b.heldSince - a.heldSince)) {
+    if (placement.target === undefined) {
+      steps.push(...begin(placement, 'what was just added is taken back'));
       continue;
     }
-    if (leaving.has(place.target)) continue;
-    const left = place.holds === place.target ? undefined : place.holds;
+    if (leaving.has(placement.target)) continue;
+    const left = placement.holds === placement.target ? undefined : placement.holds;
     if (left !== undefined) leaving.add(left);
-    steps.push(...takeBack(world, rollout, places, place), ...begin(place, 'a digest verified here is wanted again'));
+    steps.push(...takeBack(world, rollout, placements, placement), ...begin(placement, 'a digest verified here is wanted again'));
   }
 
-  const forward = advance(world, rollout, places, ofLeft);
+  const forward = advance(world, rollout, placements, ofLeft);
   steps.push(...forward.steps);
   const settled = forward.phase === 'Done' ? settle(world, rollout, unit.unit) : { steps: [], again: undefined };
   steps.push(...settled.steps);
-  const lanes = new Set(places.filter((place) => place.moved).map((place) => place.lane));
+  const lanes = new Set(placements.filter((placement) => placement.moved).map((placement) => placement.lane));
   const status: RolloutUnitStatus = {
     unit: unit.unit,
     phase: forward.phase,
@@ -123,25 +123,29 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
     ...(forward.stage === undefined ? {} : { stage: forward.stage }),
     ...(forward.soakUntil === undefined ? {} : { soakUntil: new Date(forward.soakUntil).toISOString() }),
     ...(forward.pausedBy === undefined ? {} : { pausedBy: forward.pausedBy }),
-    ...(places.some((place) => place.revoked) ? { revoked: true } : {}),
+    ...(placements.some((placement) => placement.revoked) ? { revoked: true } : {}),
     ...(forward.reason === undefined ? {} : { reason: forward.reason }),
     ...(forward.message === undefined ? {} : { message: plainText(forward.message) }),
     ...(forward.cluster === undefined ? {} : { cluster: forward.cluster }),
-    clusters: judged.map((place) => ({
-      name: place.cluster,
-      phase: place.phase,
-      lane: place.lane,
-      ...(place.appliedAt === undefined ? {} : { appliedAt: place.appliedAt }),
-      ...(place.verifiedAt === undefined ? {} : { verifiedAt: place.verifiedAt }),
-      ...(place.halt === undefined && place.haltedAfter === undefined ? {} : { halted: true }),
-      ...(place.message === undefined ? {} : { message: plainText(place.message) }),
+    clusters: judged.map((placement) => ({
+      name: placement.cluster,
+      phase: placement.phase,
+      lane: placement.lane,
+      ...(placement.appliedAt === undefined ? {} : { appliedAt: placement.appliedAt }),
+      ...(placement.verifiedAt === undefined ? {} : { verifiedAt: placement.verifiedAt }),
+      ...(placement.halt === undefined && placement.haltedAfter === undefined ? {} : { halted: true }),
+      ...(placement.message === undefined ? {} : { message: plainText(placement.message) }),
     })),
   };
   return {
     steps,
     status,
-    again: earliest([forward.soakUntil, settled.again, ...places.map(({ live }) => (live.state === 'Present' ? live.againAt : undefined))]),
-    retrying: places.some((place) => place.retry !== undefined) || ofLeft.some((halt) => halt.retrying),
+    again: earliest([
+      forward.soakUntil,
+      settled.again,
+      ...placements.map(({ live }) => (live.state === 'Present' ? live.againAt : undefined)),
+    ]),
+    retrying: placements.some((placement) => placement.retry !== undefined) || ofLeft.some((halt) => halt.retrying),
   };
 }
 

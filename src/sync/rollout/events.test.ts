@@ -4,11 +4,16 @@ import type { Rollout, RolloutUnitStatus } from '../../api/rollout.ts';
 import { eventsOf } from './events.ts';
 
 type Status = NonNullable<Rollout['status']>;
-type Place = NonNullable<RolloutUnitStatus['clusters']>[number];
+type ReportedPlacement = NonNullable<RolloutUnitStatus['clusters']>[number];
 
 const UNIT = 'MachineComponentSet/kubelet';
 const unit = (status: Partial<RolloutUnitStatus>): RolloutUnitStatus => ({ unit: UNIT, phase: 'Progressing', lane: 'Forward', ...status });
-const on = (name: string, phase: Place['phase'], more: Partial<Place> = {}): Place => ({ name, phase, lane: 'Forward', ...more });
+const on = (name: string, phase: ReportedPlacement['phase'], more: Partial<ReportedPlacement> = {}): ReportedPlacement => ({
+  name,
+  phase,
+  lane: 'Forward',
+  ...more,
+});
 
 function eventsBetween(before: RolloutUnitStatus[] | undefined, after: RolloutUnitStatus[] | undefined): string[] {
   const rollout: Rollout = {

@@ -5,23 +5,23 @@ import { plainText } from '../../api/plain-text.ts';
 import type { Rollout, RolloutUnit } from '../../api/rollout.ts';
 import { MADE_AGAIN } from '../apply-unit.ts';
 import { isSoakUnknown, soaksSince } from '../soak.ts';
-import { canRetry, knownOf, observedRetry, pendingPlace, type KnownPlace, type Place } from './place.ts';
+import { canRetry, knownOf, observedRetry, pendingPlacement, type KnownPlacement, type UnitPlacement } from './placement.ts';
 import type { LiveUnit, World } from './world.ts';
 
 /** Of an instant of the hub's API server, as the hub estimates it (docs/protocols.md#h5). */
 const ERROR_MS = 5000;
 
-export function judge(world: World, rollout: Rollout, unit: string, wanted: RolloutUnit['clusters'][number]): Place {
+export function judge(world: World, rollout: Rollout, unit: string, wanted: RolloutUnit['clusters'][number]): UnitPlacement {
   const known = knownOf(world, unit, wanted.name, wanted.digest);
-  const place = pendingPlace(world, rollout, unit, wanted, known);
+  const placement = pendingPlacement(world, rollout, unit, wanted, known);
   if (world.members?.has(wanted.name) === false) {
     const left = 'the fleet no longer declares this cluster';
-    const message = place.halt === undefined ? left : `${left}, which halted it: ${place.halt.message}`;
-    return { ...place, phase: 'Left', blocked: true, message };
+    const message = placement.halt === undefined ? left : `${left}, which halted it: ${placement.halt.message}`;
+    return { ...placement, phase: 'Left', blocked: true, message };
   }
-  const outdated = isOutdated(world, rollout, place, known);
+  const outdated = isOutdated(world, rollout, placement, known);
   // What is asked for where nothing is recorded is carried out with what begins there.
-  const seen = { ...place, outdated, retry: outdated && known.record === undefined ? place.asked : place.retry };
+  const seen = { ...placement, outdated, retry: outdated && known.record === undefined ? placement.asked : placement.retry };
   const waits = known.blocked === undefined ? waitsFor(rollout, seen, known.record, wanted.machines) : undefined;
   if (wanted.digest === undefined) return judgeRemoval(world, seen, known, waits);
   const uncounted = known.blocked === undefined ? uncountedMachines(rollout, seen, known.record, wanted.machines) : undefined;
@@ -29,8 +29,8 @@ export function judge(world: World, rollout: Rollout, unit: string, wanted: Roll
   return judgeTarget(rollout, { ...seen, hides }, known, wanted.digest, waits);
 }
 
-/** Whether there may be content there that this hub does not know (docs/protocols.md#e17), and that its place waits for. */
-function mayHide(unit: string, { live, isForeign, blocked, held }: KnownPlace): boolean {
+/** Whether there may be content there that this hub does not know (docs/protocols.md#e17), and that its placement waits for. */
+function mayHide(unit: string, { live, isForeign, blocked, held }: KnownPlacement): boolean {
   if (isForeign) return false;
   if (blocked !== undefined || live.state === 'Unknown') return held || isMachineSet(unit);
   return held && live.state === 'Present' && live.unknown === true;
@@ -39,19 +39,29 @@ function mayHide(unit: string, { live, isForeign, blocked, held }: KnownPlace): 
 const isMachineSet = (unit: string): boolean => unit.startsWith(`${MachineSets.kind}/`);
 
 /** Why nothing may begin here yet. */
-function waitsFor(rollout: Rollout, place: Place, record: UnitStatus | undefined, machines: number | undefined): string | undefined {
-  const { live, target } = place;
+function waitsFor(
+  rollout: Rollout,
+  placement: UnitPlacement,
+  record: UnitStatus | undefined,
+  machines: number | undefined,
+): string | undefined {
+  const { live, target } = placement;
   if (live.state === 'Unknown' && live.syncs === true) return 'not observed yet';
-  if (place.outdated && place.retry === undefined && live.state === 'Present')
+  if (placement.outdated && placement.retry === undefined && live.state === 'Present')
     return target === undefined ? unknownSince(live.unitDigest) : unknownContent(rollout, live.unitDigest);
-  return place.retry === undefined ? uncountedMachines(rollout, place, record, machines) : undefined;
+  return placement.retry === undefined ? uncountedMachines(rollout, placement, record, machines) : undefined;
 }
 
 /**
  * Whether its cell was given what it has by a hub that knew more than this one (docs/protocols.md#e17), after this rollout was made: then the rollout was not judged
  * with what the cell has. Both times are of the hub's API server (#h5): it stamps one, and the other was estimated to `ERROR_MS`.
  */
-function isOutdated({ now }: World, { metadata }: Rollout, { live, target }: Place, { stored, knownUntil }: KnownPlace): boolean {
+function isOutdated(
+  { now }: World,
+  { metadata }: Rollout,
+  { live, target }: UnitPlacement,
+  { stored, knownUntil }: KnownPlacement,
+): boolean {
   if (live.state !== 'Present' || (target !== undefined && live.unitDigest === target)) return false;
   const writtenAt = Date.parse(live.writtenAt ?? '');
   // The time of a record is compared with itself; when a Cluster was made, with an estimate.
@@ -64,28 +74,28 @@ function isOutdated({ now }: World, { metadata }: Rollout, { live, target }: Pla
 
 function judgeRemoval(
   world: World,
-  place: Place,
-  { isCluster, stored, record, isForeign, blocked, live }: KnownPlace,
+  placement: UnitPlacement,
+  { isCluster, stored, record, isForeign, blocked, live }: KnownPlacement,
   waits: string | undefined,
-): Place {
+): UnitPlacement {
   if (isForeign && record !== undefined && isCluster)
-    return { ...place, moved: false, phase: 'Verified', blocked: false, message: undefined, soaksFrom: takenOverAt(record, world.now) };
+    return { ...placement, moved: false, phase: 'Verified', blocked: false, message: undefined, soaksFrom: takenOverAt(record, world.now) };
   // Of a Cluster that is not there nothing is known; its records went with it.
   const gone = isCluster && (record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0));
-  const emptying = live.state === 'Present' && place.begun && blocked === undefined ? live.emptying : undefined;
-  if (emptying !== undefined) return { ...place, phase: 'Waiting', message: emptying };
+  const emptying = live.state === 'Present' && placement.begun && blocked === undefined ? live.emptying : undefined;
+  if (emptying !== undefined) return { ...placement, phase: 'Waiting', message: emptying };
   if (stored !== undefined && stored !== record && stored.fleet === world.fleet) {
     const [soaksFrom, soaksAgain] = [soaksSince(stored, world.now), isSoakUnknown(stored, world.now)];
-    return { ...place, phase: 'Verified', soaksFrom, soaksAgain };
+    return { ...placement, phase: 'Verified', soaksFrom, soaksAgain };
   }
-  if (!gone && waits !== undefined) return { ...place, phase: 'Waiting', message: waits };
+  if (!gone && waits !== undefined) return { ...placement, phase: 'Waiting', message: waits };
   if (!gone && blocked === undefined && live.state === 'Present' && live.notOurs === true)
     return {
-      ...place,
+      ...placement,
       phase: 'Waiting',
       message: MADE_AGAIN,
     };
-  return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
+  return { ...placement, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
 }
 
 /** Since when the unit is another fleet's, ms: by then this fleet's was gone. Where no time is recorded, or one that is not reached yet, it is now. */
@@ -94,52 +104,64 @@ function takenOverAt({ appliedAt, writtenAt }: UnitStatus, now: number): number 
   return at <= now ? at : now;
 }
 
-function judgeTarget(rollout: Rollout, place: Place, known: KnownPlace, target: string, waits: string | undefined): Place {
+function judgeTarget(
+  rollout: Rollout,
+  placement: UnitPlacement,
+  known: KnownPlacement,
+  target: string,
+  waits: string | undefined,
+): UnitPlacement {
   const { live, blocked, held, complete } = known;
   const carries = live.state === 'Present' && live.unitDigest === target;
-  const { halt, newHalt, halted, newEvidence } = haltsOf(place, known, carries);
-  const isUnknown = blocked === undefined && live.state === 'Present' && live.unknown === true && place.retry === undefined;
+  const { halt, newHalt, halted, newEvidence } = haltsOf(placement, known, carries);
+  const isUnknown = blocked === undefined && live.state === 'Present' && live.unknown === true && placement.retry === undefined;
   const drifted = blocked === undefined && !isUnknown && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
   if (complete && !isUnknown) {
     const lost = live.state === 'Present' ? live.lost : undefined;
     const uncompared = lost === undefined ? undefined : `not compared with what was applied, which could not be rendered again: ${lost}`;
     const message = halted ?? uncompared ?? leftChanged(known);
-    return { ...place, phase: 'Verified', drifted, newHalt, newEvidence, haltedAfter: halted, message };
+    return { ...placement, phase: 'Verified', drifted, newHalt, newEvidence, haltedAfter: halted, message };
   }
   // One that is recorded lasts, whatever hides it now.
-  if (halt !== undefined || newHalt !== undefined) return { ...place, phase: 'Halted', drifted, newHalt, newEvidence, message: halted };
-  if (blocked !== undefined) return { ...place, phase: 'Blocked' };
-  if (!held) return waits === undefined ? place : { ...place, phase: 'Waiting', message: waits };
+  if (halt !== undefined || newHalt !== undefined) return { ...placement, phase: 'Halted', drifted, newHalt, newEvidence, message: halted };
+  if (blocked !== undefined) return { ...placement, phase: 'Blocked' };
+  if (!held) return waits === undefined ? placement : { ...placement, phase: 'Waiting', message: waits };
   if (live.state === 'Present' && isUnknown)
-    return { ...place, phase: 'Waiting', verifiedAt: undefined, soaksFrom: undefined, message: unknownContent(rollout, live.unitDigest) };
-  if (drifted) return { ...place, phase: 'Waiting', drifted };
-  if (carries && live.evidence) return { ...place, phase: 'Waiting', newEvidence: true };
-  return { ...place, phase: 'Waiting', message: live.state === 'Present' ? live.progress : 'not observed yet' };
+    return {
+      ...placement,
+      phase: 'Waiting',
+      verifiedAt: undefined,
+      soaksFrom: undefined,
+      message: unknownContent(rollout, live.unitDigest),
+    };
+  if (drifted) return { ...placement, phase: 'Waiting', drifted };
+  if (carries && live.evidence) return { ...placement, phase: 'Waiting', newEvidence: true };
+  return { ...placement, phase: 'Waiting', message: live.state === 'Present' ? live.progress : 'not observed yet' };
 }
 
 /** Why what somebody changed in its cell is not put back there. */
-function leftChanged({ live, isForeign, blocked }: KnownPlace): string | undefined {
+function leftChanged({ live, isForeign, blocked }: KnownPlacement): string | undefined {
   const isChanged = live.state === 'Absent' || (live.state === 'Present' && live.drifted);
   return isChanged && !isForeign && blocked !== undefined ? `not put back as Git has it: ${blocked}` : undefined;
 }
 
 interface Halts {
   /** That is recorded of the target. */
-  halt: Place['halt'];
-  newHalt: Place['newHalt'];
+  halt: UnitPlacement['halt'];
+  newHalt: UnitPlacement['newHalt'];
   /** Why the target is halted, by its cell or by the record. */
   halted: string | undefined;
   /** The cell has accepted what it had refused. */
   newEvidence: boolean;
 }
 
-function haltsOf(place: Place, { record, live, isForeign, blocked, held }: KnownPlace, carries: boolean): Halts {
-  const halt = held && !isForeign ? place.halt : undefined;
+function haltsOf(placement: UnitPlacement, { record, live, isForeign, blocked, held }: KnownPlacement, carries: boolean): Halts {
+  const halt = held && !isForeign ? placement.halt : undefined;
   const carrier = carries && live.state === 'Present' ? live : undefined;
   const shown = carrier?.drifted === false ? carrier.halted : undefined;
-  const refused = carrier !== undefined && (carrier.refused === true || !canRetry(place.unit));
+  const refused = carrier !== undefined && (carrier.refused === true || !canRetry(placement.unit));
   const isNew = held && !isForeign && shown !== undefined && (halt === undefined || (halt.refused === true && !refused));
-  const retried = observedRetry(place) ?? record?.retried;
+  const retried = observedRetry(placement) ?? record?.retried;
   return {
     halt,
     newHalt: isNew ? { message: shown, refused, appliedAt: record?.appliedAt, retried } : undefined,
@@ -167,7 +189,7 @@ function restored(digest: string | undefined): string {
  */
 function uncountedMachines(
   { metadata }: Rollout,
-  { unit, target, live }: Place,
+  { unit, target, live }: UnitPlacement,
   record: UnitStatus | undefined,
   counted = 0,
 ): string | undefined {

@@ -3,7 +3,7 @@ import type { UnitStatus } from '../../api/cluster.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import { laneHeld, REMOVAL } from '../records.ts';
 import { isYoung } from '../soak.ts';
-import type { Place } from './place.ts';
+import type { UnitPlacement } from './placement.ts';
 import type { World } from './world.ts';
 
 /** By which of the two had evidence here first; what never had is newer than all that did. */
@@ -24,7 +24,7 @@ export function heldBy(record: UnitStatus | undefined): string | undefined {
 }
 
 /** What is there keeps the lane it came by; what is to come takes the restore lane when it was verified here. */
-export function laneOf(record: UnitStatus | undefined, target: string | undefined, restorable: boolean): Place['lane'] {
+export function laneOf(record: UnitStatus | undefined, target: string | undefined, restorable: boolean): UnitPlacement['lane'] {
   if (record?.digest === undefined) return 'Forward';
   if (record.digest === target && record.begun === undefined) return laneHeld(record);
   return restorable ? 'Restore' : 'Forward';
@@ -34,7 +34,7 @@ export function laneOf(record: UnitStatus | undefined, target: string | undefine
  * A removal goes back where what is there is new to this cluster: then nobody relies on it here yet, and it is the way back from what a commit began. How far
  * that commit came elsewhere says nothing of it. One that has begun keeps its lane. What an earlier version recorded says nothing, so that is a change like any other.
  */
-export function laneOfRemoval(world: World, rollout: Rollout, record: UnitStatus | undefined): Place['lane'] {
+export function laneOfRemoval(world: World, rollout: Rollout, record: UnitStatus | undefined): UnitPlacement['lane'] {
   if (record?.begun === REMOVAL) return record.removal?.lane ?? 'Forward';
   return record !== undefined && isNew(record, world.now, longestSoakMs(rollout)) ? 'Restore' : 'Forward';
 }

@@ -60,7 +60,7 @@ describe('E9: a removal that has begun, of a set that a later commit wants with 
     await world.pass(20_000);
     expect(await going('prod', 4)).toBe(0);
     expect((await world.live('prod'))?.spec).not.toHaveProperty('paused');
-    expect(world.place(name, 'prod')?.phase).toBe('Pending');
+    expect(world.placement(name, 'prod')?.phase).toBe('Pending');
   });
 
   it('lets them go again when yet another commit removes it', async () => {
@@ -137,11 +137,11 @@ it('E9: the removal of a set that is paused says that this keeps its machines, a
   await world.pass(20_000);
   await world.has('test', 4);
   expect(await going('test', 4)).toBe(0);
-  expect(world.place(name, 'test')?.message).toMatch(/4 are there.*`spec.paused` of the set keeps them: set it to false in its cell/);
+  expect(world.placement(name, 'test')?.message).toMatch(/4 are there.*`spec.paused` of the set keeps them: set it to false in its cell/);
   await world.cell('test').patch(MachineSets, KEY, { merge: { spec: { paused: false } } }, { fieldManager: 'kubectl' });
   await world.pass();
   expect(await going('test', 4)).toBe(4);
-  expect(world.place(name, 'test')?.message).not.toMatch(/paused/);
+  expect(world.placement(name, 'test')?.message).not.toMatch(/paused/);
   await world.has('test', 0);
   await world.pass(20_000);
   expect(await world.live('test')).toBeUndefined();

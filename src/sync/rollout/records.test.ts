@@ -983,7 +983,7 @@ describe('a stage', () => {
   });
 });
 
-describe('a place', () => {
+describe('a placement', () => {
   const rollouts = [rolloutOf(1, { a: 'A' })];
   it.each<[string, World, string, string | undefined]>([
     ['of no Cluster', worldOf(rollouts, {}), 'Blocked', 'no such Cluster on the hub'],
@@ -1024,8 +1024,8 @@ describe('a place', () => {
       undefined,
     ],
   ])('%s', (_what, world, phase, message) => {
-    const [place] = unitOf(world)?.clusters ?? [];
-    expect([place?.phase, place?.message]).toEqual([phase, message]);
+    const [placement] = unitOf(world)?.clusters ?? [];
+    expect([placement?.phase, placement?.message]).toEqual([phase, message]);
   });
 
   it('E5: of another fleet has no soak that is begun again', () => {

@@ -32,7 +32,7 @@ async function replaceByForce(): Promise<void> {
 }
 
 async function expectWaiting(name: string): Promise<void> {
-  expect([world.status(name)?.phase, world.place(name, 'prod')?.message]).toEqual(['Progressing', expect.stringContaining(WAITS)]);
+  expect([world.status(name)?.phase, world.placement(name, 'prod')?.message]).toEqual(['Progressing', expect.stringContaining(WAITS)]);
   expect((await world.live('prod'))?.spec.replicas).toBeDefined();
 }
 

@@ -120,7 +120,7 @@ describe('E5: a removal', () => {
     expect(world.again()).toBe(goneAt + SOAK * 1000);
   });
 
-  it('waits also where content that is not proven yet took the place of proven content', () => {
+  it('waits also where content that is not proven yet replaced proven content', () => {
     const world = established();
     world.commit({ [UNIT]: 'B', [OTHER]: 'M' });
     world.turns();

@@ -1,7 +1,7 @@
 /** The forward lane of one unit through the stages (docs/protocols.md#e5). Pure. */
 import type { Rollout, RolloutUnitStatus } from '../../api/rollout.ts';
 import { isHeldBy, lateHalt, type Stop } from './halts.ts';
-import { isProven, type Place } from './place.ts';
+import { isProven, type UnitPlacement } from './placement.ts';
 import type { Step, World } from './world.ts';
 
 type Stage = Rollout['spec']['stages'][number];
@@ -19,9 +19,10 @@ export interface Advance {
 }
 
 /** The forward lane: stages in order, inside a stage `maxClusters` at once. Nothing begins while the unit is halted anywhere, also while that is tried again. */
-export function advance(world: World, rollout: Rollout, places: Place[], ofLeft: readonly Stop[]): Advance {
+export function advance(world: World, rollout: Rollout, placements: UnitPlacement[], ofLeft: readonly Stop[]): Advance {
   const halted =
-    places.find((place) => place.phase === 'Halted' && place.retry === undefined) ?? places.find((place) => place.phase === 'Halted');
+    placements.find((placement) => placement.phase === 'Halted' && placement.retry === undefined) ??
+    placements.find((placement) => placement.phase === 'Halted');
   if (halted !== undefined) {
     const retrying = halted.retry !== undefined;
     return {
@@ -33,14 +34,14 @@ export function advance(world: World, rollout: Rollout, places: Place[], ofLeft:
       ...(halted.message === undefined ? {} : { cluster: halted.cluster }),
     };
   }
-  const stops = [...ofLeft, ...places.flatMap(lateHalt)];
-  const due = places.filter(({ lane, phase, begun }) => lane === 'Forward' && (phase === 'Pending' || (phase === 'Blocked' && !begun)));
-  const held = new Map<Place, Stop>();
-  for (const place of due) {
-    const stop = stops.find((each) => isHeldBy(world, each, place));
-    if (stop !== undefined) held.set(place, stop);
+  const stops = [...ofLeft, ...placements.flatMap(lateHalt)];
+  const due = placements.filter(({ lane, phase, begun }) => lane === 'Forward' && (phase === 'Pending' || (phase === 'Blocked' && !begun)));
+  const held = new Map<UnitPlacement, Stop>();
+  for (const placement of due) {
+    const stop = stops.find((each) => isHeldBy(world, each, placement));
+    if (stop !== undefined) held.set(placement, stop);
   }
-  const found = throughStages(world, rollout, places, held);
+  const found = throughStages(world, rollout, placements, held);
   const [stop] = held.values();
   if (stop === undefined) return found;
   const { soakUntil: _soakUntil, cluster: _cluster, ...rest } = found;
@@ -50,13 +51,13 @@ export function advance(world: World, rollout: Rollout, places: Place[], ofLeft:
 }
 
 /** `held`: where nothing may begin. */
-function throughStages(world: World, rollout: Rollout, places: Place[], held: ReadonlyMap<Place, Stop>): Advance {
+function throughStages(world: World, rollout: Rollout, placements: UnitPlacement[], held: ReadonlyMap<UnitPlacement, Stop>): Advance {
   for (const stage of rollout.spec.stages) {
-    const members = stage.clusters.flatMap((name) => places.filter((place) => place.cluster === name));
-    const open = members.filter((place) => place.phase !== 'Verified');
+    const members = stage.clusters.flatMap((name) => placements.filter((placement) => placement.cluster === name));
+    const open = members.filter((placement) => placement.phase !== 'Verified');
     if (open.length > 0) return fill(rollout, stage, open, held);
     const soakUntil = soakOf(members, stage);
-    const later = places.some((place) => place.phase !== 'Verified' && !members.includes(place));
+    const later = placements.some((placement) => placement.phase !== 'Verified' && !members.includes(placement));
     if (soakUntil > world.now && later) return { steps: [], phase: 'Soaking', stage: stage.name, soakUntil, reason: 'Soaking' };
     const unseen = later ? members.find(isUnseen) : undefined;
     if (unseen !== undefined) {
@@ -71,34 +72,34 @@ function throughStages(world: World, rollout: Rollout, places: Place[], held: Re
       };
     }
   }
-  const stray = places.find((place) => place.phase !== 'Verified');
+  const stray = placements.find((placement) => placement.phase !== 'Verified');
   if (stray !== undefined) return { steps: [], phase: 'Progressing', reason: 'Blocked', message: `${stray.cluster} is in no stage` };
   return { steps: [], phase: 'Done' };
 }
 
 /** Only its record proves that it passed, and its cell, which answers, may report otherwise in a moment: it may have what a hub gave it that knew more (docs/protocols.md#e17). */
-function isUnseen({ live }: Place): boolean {
+function isUnseen({ live }: UnitPlacement): boolean {
   return live.state === 'Unknown' && live.syncs === true;
 }
 
 /** Soak counts from the evidence of the last cluster, whichever rollout brought the digest there. */
-function soakOf(members: Place[], stage: Stage): number {
+function soakOf(members: UnitPlacement[], stage: Stage): number {
   return Math.max(0, ...members.map(({ soaksFrom }) => (soaksFrom === undefined ? 0 : soaksFrom + stage.soakSeconds * 1000)));
 }
 
-/** A cluster where nothing has begun takes none of the places of `maxClusters`, also when it cannot be reached; what has begun goes on first. */
-function fill(rollout: Rollout, stage: Stage, open: Place[], held: ReadonlyMap<Place, Stop>): Advance {
-  const forward = open.filter((place) => place.lane === 'Forward');
-  const blocked = open.find((place) => place.phase === 'Blocked');
-  const waiting = open.find((place) => place.phase === 'Waiting');
+/** A cluster where nothing has begun does not count toward `maxClusters`, also when it cannot be reached; what has begun goes on first. */
+function fill(rollout: Rollout, stage: Stage, open: UnitPlacement[], held: ReadonlyMap<UnitPlacement, Stop>): Advance {
+  const forward = open.filter((placement) => placement.lane === 'Forward');
+  const blocked = open.find((placement) => placement.phase === 'Blocked');
+  const waiting = open.find((placement) => placement.phase === 'Waiting');
   const reported = blocked ?? waiting;
   const repeated =
     reported?.message === undefined ? {} : { message: `${reported.cluster}: ${reported.message}`, cluster: reported.cluster };
-  const paused = forward.find((place) => place.pausedBy !== undefined);
-  const pending = forward.filter((place) => place.phase === 'Pending' && place.pausedBy === undefined && !held.has(place));
-  const room = Math.max(0, stage.maxClusters - forward.filter((place) => place.begun).length);
-  const next = [...pending.filter((place) => place.begun), ...pending.filter((place) => !place.begun).slice(0, room)];
-  const steps = next.flatMap((place) => begin(place, `stage ${stage.name} is open`));
+  const paused = forward.find((placement) => placement.pausedBy !== undefined);
+  const pending = forward.filter((placement) => placement.phase === 'Pending' && placement.pausedBy === undefined && !held.has(placement));
+  const room = Math.max(0, stage.maxClusters - forward.filter((placement) => placement.begun).length);
+  const next = [...pending.filter((placement) => placement.begun), ...pending.filter((placement) => !placement.begun).slice(0, room)];
+  const steps = next.flatMap((placement) => begin(placement, `stage ${stage.name} is open`));
   if (paused?.pausedBy !== undefined) {
     const message =
       paused.pausedBy === rollout.metadata.name ? 'the rollout is paused' : `rollout ${paused.pausedBy} is paused, of the same content`;
@@ -111,8 +112,8 @@ function stageOf(rollout: Rollout, cluster: string): Stage | undefined {
   return rollout.spec.stages.find((stage) => stage.clusters.includes(cluster));
 }
 
-export function begin(place: Place, because: string): Step[] {
-  const { unit, cluster, target, commit, lane, over, asked, revoked, live } = place;
+export function begin(placement: UnitPlacement, because: string): Step[] {
+  const { unit, cluster, target, commit, lane, over, asked, revoked, live } = placement;
   const writtenAt = live.state === 'Present' ? live.writtenAt : undefined;
   if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, lane, over, writtenAt, because }];
   return [
@@ -123,7 +124,7 @@ export function begin(place: Place, because: string): Step[] {
       digest: target,
       commit,
       lane,
-      proven: isProven(place),
+      proven: isProven(placement),
       over,
       asked,
       revoked,

@@ -34,7 +34,7 @@ const ofValue = (data: unknown): [path: string | undefined, message: string][] =
   findings(collected((cluster) => void map(cluster, 'a', { data }))).map(({ path, message }) => [path, message]);
 
 describe('the objects of a cluster', () => {
-  test('are sorted by version, kind, namespace, name and place, however they were made', () => {
+  test('are sorted by version, kind, namespace, name and location, however they were made', () => {
     const output = collected((cluster) => {
       const [web, db] = [cluster.pool('web'), cluster.pool('db')];
       map(web, 'b');
@@ -58,7 +58,7 @@ describe('the objects of a cluster', () => {
     ]);
   });
 
-  test('have the place where they were made, or the entry where none is known; so has the cluster', () => {
+  test('have the location where they were made, or the entry where none is known; so has the cluster', () => {
     const output = collected((cluster) => {
       rememberOrigin(cluster, 'fleet/clusters.ts:2:1');
       rememberOrigin(map(cluster, 'a'), 'fleet/a.ts:7:3');
@@ -77,7 +77,7 @@ describe('the objects of a cluster', () => {
     expect(collected(() => undefined, [], unsigned)).toMatchObject({ ok: true, unsigned });
   });
 
-  test('may say themselves what is wrong with them, each with its place', () => {
+  test('may say themselves what is wrong with them, each with its location', () => {
     const output = collected((cluster) => {
       const construct = new Construct(cluster, 'part');
       construct.node.addValidation({ validate: () => ['too small', 'too late'] });

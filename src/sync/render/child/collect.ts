@@ -4,7 +4,7 @@ import { ApiObject } from 'cdk8s';
 import type { IConstruct } from 'constructs';
 import type { Cluster } from '../../../constructs/scope.ts';
 import { originOf } from '../../../constructs/origin.ts';
-import { placeOf, type Finding } from '../finding.ts';
+import { positionOf, type Finding } from '../finding.ts';
 import type { ChildOutput } from '../wire.ts';
 
 interface Emitted {
@@ -27,7 +27,7 @@ export function collect(
       inClusters.add(construct);
       const location = originOf(construct) ?? entry;
       for (const message of construct.node.validate())
-        findings.push({ ...placeOf(location), code: 'RenderInvalid', cluster: cluster.name, object: construct.node.path, message });
+        findings.push({ ...positionOf(location), code: 'RenderInvalid', cluster: cluster.name, object: construct.node.path, message });
       if (!ApiObject.isApiObject(construct)) continue;
       const emitted = emit(construct, cluster.name, location, findings);
       if (emitted !== undefined) objects.push({ object: emitted, location, path: construct.node.path });
@@ -39,7 +39,7 @@ export function collect(
   for (const construct of made) {
     if (!ApiObject.isApiObject(construct) || inClusters.has(construct)) continue;
     findings.push({
-      ...placeOf(originOf(construct) ?? entry),
+      ...positionOf(originOf(construct) ?? entry),
       code: 'RenderInvalid',
       object: `${construct.kind}/${construct.name}`,
       message: 'is in no cluster, so nothing would apply it',
@@ -62,7 +62,7 @@ function emit(construct: ApiObject, cluster: string, location: string, findings:
     if (found.length > 0) findings.push(...found);
     else
       findings.push({
-        ...placeOf(location),
+        ...positionOf(location),
         code: 'RenderValue',
         cluster,
         object: label,
@@ -94,7 +94,7 @@ function valueFindings(
 ): Finding[] {
   const findings: Finding[] = [];
   const say = (path: string, message: string) =>
-    findings.push({ ...placeOf(location), code: 'RenderValue', cluster, object, path, message });
+    findings.push({ ...positionOf(location), code: 'RenderValue', cluster, object, path, message });
   const visit = (item: unknown, path: string, depth: number, inArray: boolean): void => {
     if (findings.length >= 10) return;
     if (item === null || item === undefined) {

@@ -5,7 +5,7 @@ import { SandboxError } from './sandbox-error.ts';
 
 const ENTRY = 'fleet/main.ts';
 
-/** An error as V8 makes it, thrown at these places, innermost first. */
+/** An error as V8 makes it, thrown at these locations, innermost first. */
 function thrown<T extends Error>(error: T, ...frames: string[]): T {
   error.stack = [`${error.name}: ${error.message}`, ...frames.map((frame) => `    at f (fleet:///${frame})`)].join('\n');
   return error;
@@ -14,7 +14,7 @@ const withCode = <T extends Error>(error: T, code: string): T => Object.assign(e
 const found = (error: unknown) => toFinding(error, ENTRY);
 
 describe('where it was thrown', () => {
-  test('is the innermost place in the fleet; those that called it follow, each once, at most five', () => {
+  test('is the innermost location in the fleet; those that called it follow, each once, at most five', () => {
     const frames = ['a%20b.ts:3:7', 'a%20b.ts:3:7', 'fleet/main.ts:9:1', ...[1, 2, 3, 4, 5].map((line) => `deep.ts:${line}:1`)];
     expect(found(thrown(new Error('x'), ...frames))).toEqual({
       code: 'RenderThrew',
@@ -26,7 +26,7 @@ describe('where it was thrown', () => {
     });
   });
 
-  test('is the entry where no place is known, with no trace', () => {
+  test('is the entry where no location is known, with no trace', () => {
     for (const error of [thrown(new Error('x')), Object.assign(new Error('x'), { stack: 5 })])
       expect(found(error)).toStrictEqual({ code: 'RenderThrew', message: 'Error: x', file: ENTRY, line: undefined, column: undefined });
   });

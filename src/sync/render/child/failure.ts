@@ -1,6 +1,6 @@
-/** From whatever was thrown to a place in the fleet and words that help. */
+/** From whatever was thrown to a location in the fleet and words that help. */
 import { isCoded } from '../../../api/errors.ts';
-import { placeOf, type Finding } from '../finding.ts';
+import { positionOf, type Finding } from '../finding.ts';
 import { SCHEME, pathOf } from './scheme.ts';
 import { SandboxError } from './sandbox-error.ts';
 
@@ -11,15 +11,15 @@ export function toFinding(error: unknown, entry: string): Finding {
   const frames = [...stack.matchAll(/fleet:\/\/\/[^\s()]+?:\d+:\d+/g)].map(([frame]) =>
     frame.replace(/^(.*?)((?::\d+){2})$/s, (_, url: string, at: string) => pathOf(url) + at),
   );
-  const head = error instanceof SyntaxError ? syntaxPlace(error, stack) : undefined;
+  const head = error instanceof SyntaxError ? syntaxLocation(error, stack) : undefined;
   const first = (error instanceof SandboxError ? error.location : undefined) ?? head ?? frames[0] ?? entry;
   const trace = [...new Set(frames)].filter((frame) => frame !== first).slice(0, 5);
-  return { ...placeOf(first), ...words(error, head !== undefined), ...(trace.length === 0 ? {} : { trace }) };
+  return { ...positionOf(first), ...words(error, head !== undefined), ...(trace.length === 0 ? {} : { trace }) };
 }
 
-/** Errors of parsing hold their place only above their message: `fleet:///a.ts:7`, lines of text, a line of carets. Those of JSON in it. */
-function syntaxPlace({ message }: Error, stack: string): string | undefined {
-  // oxlint-disable-next-line kubenode/no-sentence-decisions -- Node gives no place
+/** Errors of parsing hold their location only above their message: `fleet:///a.ts:7`, lines of text, a line of carets. Those of JSON in it. */
+function syntaxLocation({ message }: Error, stack: string): string | undefined {
+  // oxlint-disable-next-line kubenode/no-sentence-decisions -- Node gives no location
   const json = /^(fleet:\/\/\/\S+?\.json): (?:.*\(line (\d+) column (\d+)\))?/s.exec(message);
   if (json?.[1] !== undefined) return [pathOf(json[1]), json[2], json[3]].filter((part) => part !== undefined).join(':');
   const match = /^(fleet:\/\/\/\S+?):(\d+)\n[\s\S]*?^(\s*)\^+\s*$/m.exec(stack);

@@ -25,7 +25,7 @@ interface Request {
 
 const SHIPPED = ['cdk8s', 'cdk8s-plus-27', 'constructs', 'kubenode/constructs'];
 
-/** Errors: SandboxError, SyntaxError; each with a place in the fleet. */
+/** Errors: SandboxError, SyntaxError; each with a location in the fleet. */
 export function link(entry: string, files: ReadonlyMap<string, string>, shelf: Shelf, context: Context): Graph {
   const modules = new Map<string, SourceTextModule>();
   const shipped = new Map<string, Module>();
@@ -83,18 +83,18 @@ function sourceOf(path: string, text: string, form: Form): string {
       try {
         JSON.parse(text);
       } catch (error) {
-        throw new SandboxError('RenderSyntax', messageOf(error), { location: jsonPlace(path, error) });
+        throw new SandboxError('RenderSyntax', messageOf(error), { location: jsonLocation(path, error) });
       }
       return `export default JSON.parse(${JSON.stringify(text)})`;
     }
     case 'code': {
-      const place = dynamicImport(text);
-      if (place !== undefined)
+      const location = dynamicImport(text);
+      if (location !== undefined)
         throw new SandboxError('RenderImport', 'must not load modules while it runs: import(…)', {
-          location: `${path}:${place.line}:${place.column}`,
+          location: `${path}:${location.line}:${location.column}`,
           next: "write import … from '…' at the top of the file; the words import( are refused in texts and comments too",
         });
-      // Also of JavaScript: its errors have a place.
+      // Also of JavaScript: its errors have a location.
       return stripTypeScriptTypes(text, { mode: 'strip', sourceUrl: urlOf(path) });
     }
     default:
@@ -164,7 +164,7 @@ function compiled(path: string, source: string, context: Context): SourceTextMod
 /** Of an error of the engine, which belongs to the fleet's realm and is no Error of this one. No code of the fleet has run yet. */
 const messageIn = (error: unknown): string => String(Reflect.get(Object(error) as object, 'message'));
 
-/** The engine names the specifier and the name that is missing, and no place. */
+/** The engine names the specifier and the name that is missing, and no location. */
 function instantiate(module: SourceTextModule, files: ReadonlyMap<string, string>): void {
   try {
     module.instantiate();
@@ -175,7 +175,7 @@ function instantiate(module: SourceTextModule, files: ReadonlyMap<string, string
     if (specifier === '') throw error;
     const importer = [...files].find(
       ([path, text]) =>
-        formOf(path) === 'code' && (name === 'default' || text.includes(name)) && importPlace(text, specifier) !== undefined,
+        formOf(path) === 'code' && (name === 'default' || text.includes(name)) && importLocation(text, specifier) !== undefined,
     );
     throw new SandboxError('RenderImport', message, {
       next:
@@ -187,19 +187,19 @@ function instantiate(module: SourceTextModule, files: ReadonlyMap<string, string
   }
 }
 
-function importPlace(text: string, specifier: string): number | undefined {
+function importLocation(text: string, specifier: string): number | undefined {
   return [`'${specifier}'`, `"${specifier}"`].map((quoted) => text.indexOf(quoted)).find((index) => index >= 0);
 }
 
 /** The stack of a failing import does not name the line of the import, so it is looked up in the text. */
 function importLine(file: string, text: string, specifier: string): string {
-  const at = importPlace(text, specifier);
+  const at = importLocation(text, specifier);
   if (at === undefined) return file;
   const before = text.slice(0, at).split('\n');
   return `${file}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`;
 }
 
-function jsonPlace(path: string, error: unknown): string {
+function jsonLocation(path: string, error: unknown): string {
   const match = /\(line (\d+) column (\d+)\)/.exec(error instanceof Error ? error.message : '');
   return match === null ? path : `${path}:${match[1]}:${match[2]}`;
 }

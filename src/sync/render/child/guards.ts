@@ -1,6 +1,6 @@
 /** The same commit gives the same bytes: what differs from one run to the next is refused where it is asked for, never faked. */
 import process from './builtins/process.ts';
-import { calledByFleet } from './places.ts';
+import { calledByFleet } from './locations.ts';
 import { SandboxError } from './sandbox-error.ts';
 
 function refuse(what: string): never {

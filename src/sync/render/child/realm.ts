@@ -12,7 +12,7 @@ import { hashPort } from './builtins/crypto.ts';
 import { collect } from './collect.ts';
 import { toFinding } from './failure.ts';
 import { guard } from './guards.ts';
-import { rememberPlaces } from './places.ts';
+import { rememberLocations } from './locations.ts';
 import type { ChildOutput } from '../wire.ts';
 
 /** Both give texts only, and throw nothing but what the engine makes them throw. */
@@ -54,11 +54,11 @@ export function prepare(host: RealmHost, entry: string): { finish: () => string;
       throw new RangeError('no digest could be made');
     }
   };
-  // Names after a hash of the construct's place change when it moves, and the object is replaced.
+  // Names after a hash of the construct's location change when it moves, and the object is replaced.
   cdk8s.Chart.prototype.generateObjectName = (object) => {
     throw nameMissing(object.kind);
   };
-  const made = rememberPlaces();
+  const made = rememberLocations();
   Error.stackTraceLimit = 50;
   const { stringify } = JSON;
   guard(log);

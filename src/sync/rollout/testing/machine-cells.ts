@@ -73,7 +73,7 @@ export async function machineCells(names: readonly string[]) {
     status,
     cell: clientOf,
     live: (name: string): Promise<Stored<MachineSet> | undefined> => clientOf(name).find(MachineSets, KEY),
-    place: (name: string, on: string) => status(name)?.units?.[0]?.clusters?.find((each) => each.name === on),
+    placement: (name: string, on: string) => status(name)?.units?.[0]?.clusters?.find((each) => each.name === on),
     start(): void {
       stop = new AbortController();
       const ports = { client: createClient(hub.transport), clock, random: () => 0.5, log: recordingLog(), signal: stop.signal };

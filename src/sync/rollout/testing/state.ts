@@ -1,5 +1,5 @@
 /**
- * A fleet with one unit as plain data that is never changed in place: plans, decisions and records are the real ones, hubs and cells a few
+ * A fleet with one unit as plain data that is never mutated: plans, decisions and records are the real ones, hubs and cells a few
  * fields. It keeps its own account of what was held, proved and revoked, by which the promises are judged (promises.ts).
  */
 import type { UnitStatus } from '../../../api/cluster.ts';

@@ -44,7 +44,7 @@ export function calledByFleet(helper: (...args: never[]) => unknown): boolean {
  * From here on every construct remembers its line: each constructor reaches `addChild`, also those of cdk8s and cdk8s-plus.
  * Returns everything that will be made, so that what is in no cluster is not lost silently.
  */
-export function rememberPlaces(): ReadonlySet<IConstruct> {
+export function rememberLocations(): ReadonlySet<IConstruct> {
   const made = new Set<IConstruct>();
   const addChild: unknown = Reflect.get(Node.prototype, 'addChild');
   if (typeof addChild !== 'function') throw new TypeError('this version of constructs has no addChild');

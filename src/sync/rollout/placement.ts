@@ -6,7 +6,7 @@ import { goesBack, heldBy, laneOf, laneOfRemoval } from './lane.ts';
 import type { LiveUnit, World } from './world.ts';
 
 /** One unit on one cluster, judged against what a rollout wants there. Soak, pause, retry and evidence are those of this digest here, whichever rollout brought it. */
-export interface Place {
+export interface UnitPlacement {
   unit: string;
   cluster: string;
   /** Wanted digest; undefined: the unit is to be removed. */
@@ -56,7 +56,7 @@ export interface Place {
 }
 
 /** What is known of one unit on one cluster, where a rollout wants a digest of it there, or its removal. */
-export interface KnownPlace {
+export interface KnownPlacement {
   /** The Cluster is there. */
   isCluster: boolean;
   /** As it is on the hub, also of a unit that is gone. */
@@ -76,7 +76,7 @@ export interface KnownPlace {
   complete: boolean;
 }
 
-export function knownOf(world: World, unit: string, cluster: string, target: string | undefined): KnownPlace {
+export function knownOf(world: World, unit: string, cluster: string, target: string | undefined): KnownPlacement {
   const view = world.clusters.get(cluster);
   const stored = view?.units.get(unit);
   const record = isGone(stored) ? undefined : stored;
@@ -96,13 +96,13 @@ export function knownOf(world: World, unit: string, cluster: string, target: str
 }
 
 /** Before its phase is judged. */
-export function pendingPlace(
+export function pendingPlacement(
   world: World,
   rollout: Rollout,
   unit: string,
   { name: cluster, digest: target, commit = rollout.spec.commit }: RolloutUnit['clusters'][number],
-  { record, live, isForeign, blocked, held, complete }: KnownPlace,
-): Place {
+  { record, live, isForeign, blocked, held, complete }: KnownPlacement,
+): UnitPlacement {
   const verified = target === undefined ? undefined : record?.verified?.find((entry) => entry.digest === target);
   const revoked = target !== undefined && isRevoked(world, unit, record, target);
   const asked = retryOf(world, rollout, unit, cluster, target);
@@ -175,10 +175,10 @@ export function canRetry(unit: string): boolean {
 }
 
 /** The retry that the cell has observed, and that is not recorded yet. */
-export function observedRetry({ live, retry }: Place): string | undefined {
+export function observedRetry({ live, retry }: UnitPlacement): string | undefined {
   return live.state === 'Present' && live.rolloutID === retry ? retry : undefined;
 }
 
-export function isProven({ lane, phase }: Place): boolean {
+export function isProven({ lane, phase }: UnitPlacement): boolean {
   return lane === 'Restore' || phase === 'Verified';
 }
