@@ -37,7 +37,7 @@ async function main(output: Output): Promise<number> {
   if (values.page) {
     if (name !== undefined || values.write || values.json) throw benchError('Usage', '--page runs nothing and goes with nothing else');
     await writePage(await readRecord());
-    output.say('done', 'wrote docs/benchmarks.md');
+    output.report('done', 'wrote docs/benchmarks.md');
     return EXIT.ok;
   }
 
@@ -46,22 +46,22 @@ async function main(output: Output): Promise<number> {
   for (const each of name === undefined ? NAMES : [name]) {
     const lacks = name === undefined ? await (await benchmarkNamed(each)).lacks?.() : undefined;
     if (lacks !== undefined) {
-      output.say('warning', `${each} is not run: ${lacks}`);
+      output.report('warning', `${each} is not run: ${lacks}`);
       continue;
     }
     try {
-      const run = await measure(each, (text) => output.say('doing', text));
+      const run = await measure(each, (text) => output.report('doing', text));
       if (values.json) for (const result of run.results) output.print(JSON.stringify(result));
       rows.push(...run.results.map(row));
       if (values.write) await keep(run);
     } catch (error) {
       if (name !== undefined || interrupted()) throw error;
-      output.say('failed', messageOf(error));
+      output.report('failed', messageOf(error));
       failed.push(each);
     }
   }
   if (!values.json && rows.length > 0) output.print(table(TITLES, rows));
-  if (values.write && rows.length > 0) output.say('done', 'wrote bench/results.jsonl and docs/benchmarks.md');
+  if (values.write && rows.length > 0) output.report('done', 'wrote bench/results.jsonl and docs/benchmarks.md');
   if (failed.length > 0) throw benchError('BenchmarkFailed', `failed: ${failed.join(', ')}`);
   return EXIT.ok;
 }

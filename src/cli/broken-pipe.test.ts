@@ -12,33 +12,33 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Runs the program with nobody at the other end of these streams; what it wrote to the others. */
+/** Runs the program without a reader at the other end of these streams; what it wrote to the others. */
 async function run(
   args: readonly string[],
   closed: readonly ('stdout' | 'stderr')[],
-): Promise<{ code: number | null; signal: string | null; said: string }> {
+): Promise<{ code: number | null; signal: string | null; printed: string }> {
   const env = { ...process.env, KUBECONFIG: join(folder, 'none') };
   const child = spawn(process.execPath, [entry, ...args], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
-  let said = '';
+  let printed = '';
   for (const name of ['stdout', 'stderr'] as const) {
     if (closed.includes(name)) child[name].destroy();
-    else child[name].setEncoding('utf8').on('data', (text: string) => (said += text));
+    else child[name].setEncoding('utf8').on('data', (text: string) => (printed += text));
   }
   return await new Promise((resolve, reject) => {
     child.once('error', reject);
-    child.once('close', (code, signal) => resolve({ code, signal, said }));
+    child.once('close', (code, signal) => resolve({ code, signal, printed }));
   });
 }
 
-const quiet = { code: 141, signal: null, said: '' };
+const endedByPipe = { code: 141, signal: null, printed: '' };
 
-describe('when whoever reads the output has gone', () => {
+describe('when the reader of the output has ended', () => {
   it.each([
     ['install', ['install', '--cell', '--server', 'https://api:6443']],
     ['check', ['check', '--pre', '-o', 'json']],
     ['help', ['rollout', 'show', '--help']],
-  ])('%s ends as a closed pipe ends kubectl, and says nothing', async (_, args) => {
-    expect(await run(args, ['stdout'])).toEqual(quiet);
+  ])('%s ends as a closed pipe ends kubectl, and prints nothing', async (_, args) => {
+    expect(await run(args, ['stdout'])).toEqual(endedByPipe);
   });
 
   it.each([
@@ -46,7 +46,7 @@ describe('when whoever reads the output has gone', () => {
     ['a wrong call is reported to no one', ['controller'], ['stdout', 'stderr']],
     ['what would run until it is stopped is stopped', ['serve', '--listen', '127.0.0.1:0'], ['stdout', 'stderr']],
   ] as const)('of messages: %s', async (_, args, closed) => {
-    expect(await run(args, closed)).toEqual(quiet);
+    expect(await run(args, closed)).toEqual(endedByPipe);
   });
 
   it('a controller ends as when it is asked to', async () => {
@@ -59,6 +59,6 @@ describe('when whoever reads the output has gone', () => {
     };
     writeFileSync(join(folder, 'kubeconfig'), JSON.stringify(config));
     const args = ['controller', '--hub', '--cache', join(folder, 'cache'), '--kubeconfig', join(folder, 'kubeconfig')];
-    expect(await run(args, ['stdout'])).toEqual(quiet);
+    expect(await run(args, ['stdout'])).toEqual(endedByPipe);
   });
 });

@@ -1,4 +1,4 @@
-/** What a shell says of a program that a closed pipe ended: 128 + SIGPIPE, as of `kubectl … | head`. Node ignores the signal and reports EPIPE. */
+/** The exit code that a shell reports for a program that a closed pipe ended: 128 + SIGPIPE, as of `kubectl … | head`. Node ignores the signal and reports EPIPE. */
 const BY_SIGPIPE = 141;
 
 /**

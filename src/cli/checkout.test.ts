@@ -1,4 +1,4 @@
-/** Security: what a checkout of somebody's commit holds runs nothing in commands that are called in it. */
+/** Security: files in a checkout of an untrusted commit run nothing when a command is called in it. */
 import { execFileSync, spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
@@ -65,7 +65,7 @@ it.each([
   ['rules facts', /./],
   ['component verify --keys keys', /no components|verified|component/],
   ['install --cell --server https://cell:6443', /./],
-])('security 1: runs nothing of a checkout: kubenode %s', async (command, says) => {
+])('security 1: runs nothing of a checkout: kubenode %s', async (command, expected) => {
   write('keys', `${keyLine(generateKeyPairSync('ed25519').publicKey, 'a key')}\n`);
   const { KUBECONFIG: _named, ...env } = process.env;
   const child = spawn(process.execPath, [ENTRY, ...command.split(' ')], {
@@ -73,10 +73,10 @@ it.each([
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...env, NO_COLOR: '1', HOME: root },
   });
-  let said = '';
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (said += text));
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (printed += text));
   await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
-  expect(said).toMatch(says);
+  expect(printed).toMatch(expected);
   expect(existsSync(marker)).toBe(false);
 });
 

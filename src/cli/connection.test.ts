@@ -32,11 +32,11 @@ function kubenode(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise
     env: { ...inherited, NO_COLOR: '1', HOME: join(root, 'home'), ...env },
     timeout: 50_000,
   });
-  const said = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (text: string) => (said[name] += text));
+  const printed = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (text: string) => (printed[name] += text));
   return new Promise((resolve, reject) => {
     child.once('error', reject);
-    child.once('close', (code) => resolve({ code, ...said }));
+    child.once('close', (code) => resolve({ code, ...printed }));
   });
 }
 
@@ -80,7 +80,7 @@ describe('security 1: a kubeconfig that the working folder brings', () => {
     write('.kubenode/kubeconfig', kubeconfig({ user: program() }));
     const { code, stderr } = await kubenode(args);
     expect(existsSync(marker)).toBe(false);
-    expect(stderr).toContain(`${join(root, '.kubenode/kubeconfig')} lies in the working folder and nobody named it`);
+    expect(stderr).toContain(`${join(root, '.kubenode/kubeconfig')} is in the working folder and no flag or variable named it`);
     expect(stderr).toContain('`exec` of user "u"');
     expect(stderr).toContain('KUBECONFIG=.kubenode/kubeconfig');
     expect(code).toBe(1);
@@ -122,7 +122,7 @@ describe('security 1: a kubeconfig that the working folder brings', () => {
     ['a certificate from a file', { user: { ...cert, 'client-certificate': '/x' } }, '`client-certificate` of user "u"'],
     ['a key from a file', { user: { ...cert, 'client-key': '/x' } }, '`client-key` of user "u"'],
     ['a password', { user: { username: 'a', password: 'b' } }, '`username` of user "u"'],
-    ['somebody else', { user: { token: 't', as: 'admin' } }, '`as` of user "u"'],
+    ['impersonation', { user: { token: 't', as: 'admin' } }, '`as` of user "u"'],
     ['an authority from a file', { cluster: { 'certificate-authority': '/x' } }, '`certificate-authority` of cluster "hub"'],
     ['no verification', { cluster: { 'insecure-skip-tls-verify': true } }, '`insecure-skip-tls-verify` of cluster "hub"'],
     ['a proxy', { cluster: { 'proxy-url': 'http://evil' } }, '`proxy-url` of cluster "hub"'],
@@ -160,7 +160,7 @@ describe('security 1: a kubeconfig that the working folder brings', () => {
     for (const user of ['hunter2', { token: 'hunter2', exec: {} }, { token: ['hunter2'] }]) {
       write('.kubenode/kubeconfig', kubeconfig({ more: { users: [{ name: 'u', user }] } }));
       expect(() => foundKubeconfig(root)).not.toThrow('hunter2');
-      expect(() => foundKubeconfig(root)).toThrow('nobody named it');
+      expect(() => foundKubeconfig(root)).toThrow('no flag or variable named it');
     }
     write('.kubenode/kubeconfig', '{hunter2: [');
     expect(() => foundKubeconfig(root)).toThrow(/:1 is no YAML \([A-Z_]+\)/);

@@ -37,14 +37,14 @@ export interface Connected {
   as: (user: string) => Client;
   source: string;
   readonly server: string;
-  /** URLs by which clients know the server: its own, and that of the name in its certificate where the kubeconfig says another. */
+  /** URLs by which clients know the server: its own, and the one of the name in its certificate where the kubeconfig gives another. */
   readonly urls: readonly string[];
   readonly ca: string | undefined;
   close: () => Promise<void>;
 }
 
 export interface ConnectOptions {
-  /** The kubeconfig was read again and holds other credentials. */
+  /** The kubeconfig was read again and has other credentials. */
   onRenewed?: () => void;
   /** What every request goes through. */
   through?: (transport: Transport) => Transport;

@@ -1,5 +1,5 @@
 /**
- * `kubenode controller` and nothing else, for a file that runs on its own: `kubenode start` runs four of these processes, each of which would
+ * `kubenode controller` and nothing else, for a file that runs on its own: `kubenode start` runs four of these processes, and each would
  * load a thousand files otherwise.
  */
 import '../kube/no-inspector.ts';

@@ -12,7 +12,7 @@ export const cliErrorCodes = {
   Interrupted: surroundings('a signal ended the command'),
   InvalidSnapshot: surroundings('a file that `kubenode snapshot` did not print'),
   KeyExists: surroundings('a file that exists where a new key was to be written'),
-  KeyInvalid: surroundings('a file that holds no usable private key'),
+  KeyInvalid: surroundings('a file that has no usable private key'),
   KindsUnfit: surroundings('kinds of the server that this version cannot work with, or no more'),
   KnownHostsInvalid: surroundings('a file of known hosts that cannot be read'),
   ListenFailed: surroundings('an address that cannot be listened on'),
@@ -25,7 +25,7 @@ export const cliErrorCodes = {
   NoSuchRevision: surroundings('a revision that the repository does not have'),
   NoToken: surroundings('the server gave no token'),
   NotAHub: surroundings('an API server without the kinds of a hub'),
-  NotConfirmed: surroundings('nobody confirmed what was to be signed'),
+  NotConfirmed: surroundings('no confirmation of what was to be signed'),
   NotFound: surroundings('nothing of this name'),
   NothingToDo: surroundings('a rollout in a state to which the verb does not apply'),
   NotPrepared: surroundings('an API server on which kinds or rights could not be put'),
@@ -48,7 +48,7 @@ export const cliErrorCodes = {
   TreeTooLarge: surroundings('a working tree with too many bytes'),
   TreeTooManyEntries: surroundings('a working tree with too many entries'),
   Usage: surroundings('a call with a flag or argument that cannot be'),
-  Violated: surroundings('a guarantee that the tour checks and that does not hold'),
+  Violated: surroundings('a guarantee that the tour checks and that was broken'),
 } as const satisfies ErrorTable;
 
 export const cliError = errorsOf(cliErrorCodes);

@@ -20,7 +20,7 @@ export const EXIT_CODES = `Exit codes
 
 /** One message, what to do next, and the code; a stack only where KUBENODE_DEBUG asks for it. */
 export function fail(output: Output, error: unknown): number {
-  output.say('failed', messageOf(error));
+  output.report('failed', messageOf(error));
   const next = nextOf(error);
   if (next !== undefined) process.stderr.write(`next: ${next}\n`);
   if (process.env['KUBENODE_DEBUG'] !== undefined && error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);

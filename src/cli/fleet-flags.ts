@@ -29,16 +29,16 @@ export function fleetFlags(command: Command): Command {
 }
 
 /** On stderr: stdout is what programs read. */
-export function sayIsolation(isolation: Isolation, output: Output): void {
-  if (isolation === 'namespaces') output.say('done', 'rendered at isolation namespaces');
+export function reportIsolation(isolation: Isolation, output: Output): void {
+  if (isolation === 'namespaces') output.report('done', 'rendered at isolation namespaces');
   else
-    output.say(
+    output.report(
       'warning',
-      'rendered at isolation process: nothing but Node itself kept the code of the fleet from what you may do here. For code that is not yours: --isolation namespaces (kubenode check says what this machine has)',
+      'rendered at isolation process: nothing but Node itself kept the code of the fleet from what you may do here. For code that is not yours: --isolation namespaces (kubenode check reports what this machine has)',
     );
 }
 
-/** An error of rendering, with what the user of a command can do about a wall that is not to be had. */
+/** An error of rendering, with what the user of a command can do about isolation that is not available. */
 export function ofCommand(error: unknown): unknown {
   if (!isCoded(error, renderErrorCodes, 'RenderIsolation')) return error;
   return reworded(error, error.message, {

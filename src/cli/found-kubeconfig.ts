@@ -1,6 +1,6 @@
 /**
  * The kubeconfig that `kubenode start` leaves in the working folder. No flag names it, and the folder may be a checkout of a stranger's pull request:
- * a kubeconfig can name programs that are run, files that are read and servers that get what they hold. So this one may hold only what
+ * a kubeconfig can name programs that are run, files that are read and servers that get their content. So this one may contain only what
  * `kubenode start` writes.
  */
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ type Fields = Record<string, unknown>;
 export function foundKubeconfig(folder: string): FoundKubeconfig | undefined {
   const file = join(folder, LOCAL);
   const refused = (why: string): CodedError =>
-    cliError('FoundKubeconfigRefused', `${file} lies in the working folder and nobody named it; it is not used: ${why}`, {
+    cliError('FoundKubeconfigRefused', `${file} is in the working folder and no flag or variable named it; it is not used: ${why}`, {
       next: `use another, --kubeconfig FILE; or read this one, and if you trust it name it: KUBECONFIG=${LOCAL}`,
     });
   let text: string;
@@ -50,7 +50,7 @@ export function foundKubeconfig(folder: string): FoundKubeconfig | undefined {
   const found = strange(text);
   if (found === undefined) return { file, text };
   if ('line' in found) throw refused(`${file}:${found.line} is no YAML (${found.code})`);
-  throw refused(`it may hold only what \`kubenode start\` writes, and ${found.what} is something else`);
+  throw refused(`it may contain only what \`kubenode start\` writes, and ${found.what} is something else`);
 }
 
 /** What in it `kubenode start` does not write. Never a value, which may be a secret. */
@@ -60,7 +60,7 @@ function strange(text: string): { what: string } | { line: number | string; code
   if (error !== undefined) return { line: error.linePos?.[0].line ?? '?', code: error.code };
   const config: unknown = document.toJS();
   if (!isFields(config)) return { what: 'a file without clusters, contexts and users' };
-  // Names in it are printed; none has a reason to hold a line break or what a terminal obeys.
+  // Names in it are printed; none has a reason to contain a line break or what a terminal obeys.
   if (/\\[bfnrtu]/.test(JSON.stringify(config))) return { what: 'a text with control characters' };
   const [other] = Object.keys(config).filter((field) => !TOP.includes(field));
   if (other !== undefined) return { what: `\`${other}\`` };

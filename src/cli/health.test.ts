@@ -30,7 +30,7 @@ describe('a controller that is asked how it is', () => {
     expect(health.metrics()).toContain('kubenode_leader{role="cell"} 0\n');
   });
 
-  test('is not ready while the API server does not answer it, and says why', async () => {
+  test('is not ready while the API server does not answer it, and reports why', async () => {
     let up = false;
     const { clock, get } = await serve(() => (up ? Promise.resolve() : Promise.reject(new Error('connection refused'))));
     expect(await get('/readyz')).toEqual({ status: 503, text: 'the API server is not reached: connection refused\n' });
@@ -42,7 +42,7 @@ describe('a controller that is asked how it is', () => {
     expect((await get('/readyz')).status).toBe(503);
   });
 
-  test('is not ready where it may do nothing, and says why', async () => {
+  test('is not ready where it may do nothing, and reports why', async () => {
     const { health, get } = await serve();
     health.blocked('KindsAbsent: there are no kinds');
     expect(await get('/readyz')).toEqual({ status: 503, text: 'KindsAbsent: there are no kinds\n' });
@@ -86,7 +86,7 @@ test.each(['8080', 'host', ':70000', 'http://x:1', 'a:b:1'])('`--health %s` is r
   await expect(serveHealth(able, listen)).rejects.toMatchObject({ code: 'Usage' });
 });
 
-test('a port that is taken is said so', async () => {
+test('a port that is in use is reported', async () => {
   const { port } = await serve();
   await expect(serveHealth(able, `127.0.0.1:${port}`)).rejects.toMatchObject({ code: 'ListenFailed' });
 });

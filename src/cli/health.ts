@@ -29,10 +29,10 @@ export interface TermHealth {
   metrics(): string;
 }
 
-/** A leader that was deposed, or stopped, has to be gone by then. */
+/** A leader that was deposed, or stopped, must have ended within this time. */
 const TO_END_MS = 60_000;
 const REACH_MS = 3000;
-/** Many, since a probe that finds no place restarts this process; those that send nothing are ended soon. */
+/** Many, since a probe that gets no connection restarts this process; those that send nothing are ended soon. */
 const MAX_CONNECTIONS = 1024;
 /** How long an answer of the API server counts. */
 const REACHED_MS = 5000;
@@ -69,7 +69,7 @@ export function createHealth({ role, version, clock, reach, metrics }: HealthOpt
     ['kubenode_leader', 'Whether this process leads.', () => [{ role }, state.leading]],
     [
       'kubenode_blocked',
-      'Whether the kinds of the API server keep this process from its work; /readyz says why.',
+      'Whether the kinds of the API server keep this process from its work; /readyz reports why.',
       () => [{ role }, state.blocked === undefined ? 0 : 1],
     ],
     ['process_resident_memory_bytes', 'Resident memory.', () => [{}, process.memoryUsage.rss()]],

@@ -63,7 +63,7 @@ const PROGRAMS: [string, () => Promise<string[]>][] = [
 ];
 
 /**
- * Keeps the program running, and says when it has taken the signal from Node: from then on it reports each one, too. A process that is slow opens its
+ * Keeps the program running, and reports when it has taken the signal from Node: from then on it reports each one, too. A process that is slow opens its
  * inspector late, so that none was opened yet proves nothing by itself.
  */
 const WATCH = `data:text/javascript,${encodeURIComponent(`

@@ -32,8 +32,8 @@ function world(served: object | undefined) {
   const troubles: (string | undefined)[] = [];
   const client = createClient(server.transport);
   const gate = kindsGate({ client, kinds: [Machines], install: 'install it', clock, log, onTrouble: (why) => troubles.push(why) });
-  const looks = (): number => server.requests.filter(({ path }) => path === '/apis/kubenode.io/v1alpha1').length;
-  return { server, state, clock, log, troubles, gate, looks };
+  const discoveries = (): number => server.requests.filter(({ path }) => path === '/apis/kubenode.io/v1alpha1').length;
+  return { server, state, clock, log, troubles, gate, discoveries };
 }
 
 /** Work that follows the Machines until it is ended. */
@@ -50,7 +50,7 @@ function work({ gate, clock, log }: ReturnType<typeof world>) {
 }
 
 describe('controllers of a server', () => {
-  test('that lacks the kinds wait, say why once and what to do, and begin when they are there', async () => {
+  test('that lacks the kinds wait, report once why and what to do, and begin when they are there', async () => {
     const { state, clock, log, troubles, gate } = world(undefined);
     const fit = gate.fit(stopped.signal);
     await clock.advance(60_000);
@@ -68,7 +68,7 @@ describe('controllers of a server', () => {
     expect(log.lines.at(-1)).toMatchObject({ level: 'info' });
   });
 
-  test('that cannot be asked wait, and say so once', async () => {
+  test('that cannot be asked wait, and report it once', async () => {
     const { state, clock, log, gate } = world(GOOD);
     state.up = false;
     const fit = gate.fit(stopped.signal);
@@ -81,7 +81,7 @@ describe('controllers of a server', () => {
 
   test('end when a definition becomes newer under them: its change ends their watch', async () => {
     const all = world(GOOD);
-    const { server, state, clock, gate, troubles, looks } = all;
+    const { server, state, clock, gate, troubles, discoveries } = all;
     const { runs, run } = work(all);
     const during = gate.during(stopped.signal, run);
     await settle();
@@ -97,14 +97,14 @@ describe('controllers of a server', () => {
     // Nor do they begin again.
     await gate.during(stopped.signal, run);
     expect(runs.begun).toBe(1);
-    const asked = looks();
+    const asked = discoveries();
     await clock.advance(60_000);
-    expect(looks()).toBe(asked);
+    expect(discoveries()).toBe(asked);
   });
 
   test('are asked for nothing while watches end in their time', async () => {
     const all = world(GOOD);
-    const { server, clock, gate, looks } = all;
+    const { server, clock, gate, discoveries } = all;
     const { runs, run } = work(all);
     const during = gate.during(stopped.signal, run);
     await settle();
@@ -117,13 +117,13 @@ describe('controllers of a server', () => {
       server.watches.end();
       await settle();
     }
-    expect(looks()).toBe(1);
+    expect(discoveries()).toBe(1);
     stopped.abort(new Error('stop'));
     await during;
     expect(runs.under).toBe(0);
   });
 
-  test('go on through an outage, and look again when the server is back', async () => {
+  test('go on through an outage, and check again when the server is back', async () => {
     const all = world(GOOD);
     const { server, state, clock, gate } = all;
     const { runs, run } = work(all);

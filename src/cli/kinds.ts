@@ -21,7 +21,7 @@ export interface KindsGateOptions {
 export interface KindsGate {
   /** For the work: through it a definition that changes is noticed, since that ends its watches before their time. */
   readonly client: Client;
-  /** Resolves when the server has the kinds, in the version that this program knows; until then it asks again, and says why once. */
+  /** Resolves when the server has the kinds, in the version that this program knows; until then it asks again, and reports why once. */
   fit(signal: AbortSignal): Promise<void>;
   /** Runs the work until it ends by itself, or they no longer fit. */
   during(signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
@@ -47,8 +47,8 @@ export function kindsGate({ client, kinds, install, clock, log, onTrouble }: Kin
     else log.warn(next === undefined ? {} : { next }, why);
   }
 
-  /** Whether they fit; an error is trouble of another sort, and says nothing of kinds. */
-  async function look(signal: AbortSignal): Promise<boolean> {
+  /** Whether they fit; an error is another problem, and proves nothing about kinds. */
+  async function checkKinds(signal: AbortSignal): Promise<boolean> {
     const trouble = await troubleWithKinds(client, kinds, { signal });
     const next = trouble?.reason === 'KindsAbsent' ? install : 'run a KubeNode that is as new as its kinds';
     report(trouble === undefined ? undefined : `${trouble.reason}: ${trouble.message}`, next);
@@ -58,7 +58,7 @@ export function kindsGate({ client, kinds, install, clock, log, onTrouble }: Kin
   async function fit(signal: AbortSignal): Promise<void> {
     for (let tries = 1; !signal.aborted; tries++) {
       try {
-        if (await look(signal)) return;
+        if (await checkKinds(signal)) return;
       } catch (error) {
         if (!signal.aborted) report(messageOf(error), error instanceof CodedError ? error.next : undefined);
       }
@@ -73,27 +73,27 @@ export function kindsGate({ client, kinds, install, clock, log, onTrouble }: Kin
     async during(signal, work) {
       const unfit = new AbortController();
       const both = AbortSignal.any([signal, unfit.signal]);
-      let looking = false;
+      let checking = false;
       let again = false;
       const watchOver = async (): Promise<void> => {
         again = true;
-        if (looking) return;
-        looking = true;
+        if (checking) return;
+        checking = true;
         while (again && !both.aborted) {
           again = false;
           try {
-            if (!(await look(both))) unfit.abort(cliError('KindsUnfit', reported ?? ''));
+            if (!(await checkKinds(both))) unfit.abort(cliError('KindsUnfit', reported ?? ''));
           } catch {
             // The server is away: it is asked again when it is back.
             again = true;
             await sleep(clock, AGAIN.maxMs, both).catch(() => undefined);
           }
         }
-        looking = false;
+        checking = false;
       };
       onEarlyEnd = () => void watchOver();
       try {
-        const fits = await look(both).catch(() => {
+        const fits = await checkKinds(both).catch(() => {
           void watchOver();
           return true;
         });

@@ -11,7 +11,7 @@ interface UserInfo {
 }
 
 /**
- * As the API server decides: a TokenReview says whose the token is, a SubjectAccessReview whether that user may `get` the path `/metrics`. What is not plainly
+ * As the API server decides: a TokenReview names the user of the token, a SubjectAccessReview decides whether that user may `get` the path `/metrics`. What is not plainly
  * granted is refused. Errors: those of the API.
  */
 export function metricsAccess(client: Pick<Client, 'request'>): MayRead {

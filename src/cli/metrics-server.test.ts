@@ -73,7 +73,7 @@ describe('security 9: /metrics asks whose the token is and what he may', () => {
   test.each([
     ['no token', () => undefined, 401],
     ['a token that is none', () => 'x.y.z', 401],
-    ['a token of somebody who may not', () => token.other, 403],
+    ['a token of a user without the right', () => token.other, 403],
   ])('%s reads nothing', async (_, of, status) => {
     const answer = await scrape({ port }, of());
     expect(answer.status).toBe(status);
@@ -86,25 +86,25 @@ describe('security 9: /metrics asks whose the token is and what he may', () => {
   });
 });
 
-test('nobody reads while the API server does not say who may', async () => {
+test('no reader is admitted while the API server does not answer who may read', async () => {
   const { port, log } = await serve(() => Promise.reject(new Error('connection refused')));
   expect((await scrape({ port }, 'a')).status).toBe(503);
   expect(log.lines.map(({ level }) => level)).toEqual(['warn']);
 });
 
 test('strangers cannot make it ask more than a few questions at once', async () => {
-  const held = Promise.withResolvers<'Unauthenticated'>();
+  const reviewed = Promise.withResolvers<'Unauthenticated'>();
   let [asked, most] = [0, 0];
   const { port } = await serve(async () => {
     most = Math.max(most, ++asked);
-    const verdict = await held.promise;
+    const verdict = await reviewed.promise;
     asked--;
     return verdict;
   });
   const calls = Array.from({ length: 12 }, () =>
     scrape({ port }, 'a').then(({ status }) => {
       // The first that is turned away lets the others be answered.
-      held.resolve('Unauthenticated');
+      reviewed.resolve('Unauthenticated');
       return status;
     }),
   );
@@ -115,7 +115,7 @@ test('strangers cannot make it ask more than a few questions at once', async () 
 
 test.each([
   ['an answer without a verdict', {}],
-  ['an authenticated nobody', { authenticated: true, user: {} }],
+  ['an authenticated user without a name', { authenticated: true, user: {} }],
   ['a word instead of true', { authenticated: 'true', user: { username: 'a' } }],
 ])('%s is no reader', async (_, status) => {
   const mayRead = metricsAccess({ request: () => Promise.resolve({ status }) });

@@ -51,8 +51,8 @@ export async function serveMetrics({ listen, identity, mayRead, text, log }: Met
           return verdict satisfies never;
       }
     } catch (error) {
-      log.warn({ error: messageOf(error) }, 'nobody reads /metrics: the API server does not say who may');
-      return { status: 503, body: 'the API server does not say who may read /metrics\n' };
+      log.warn({ error: messageOf(error) }, '/metrics is refused: the API server does not answer who may read it');
+      return { status: 503, body: 'the API server does not answer who may read /metrics\n' };
     } finally {
       reviews--;
     }

@@ -2,7 +2,7 @@ import { styleText } from 'node:util';
 import { plainOutput, plainText } from '../api/plain-text.ts';
 
 /**
- * Five words for people on stderr; what machines read goes to stdout. Meaning is never in colour alone. Whatever of it came from a server, a cell or
+ * Five words for people on stderr; what machines read goes to stdout. Meaning is never in colour alone. Text that came from a server, a cell or
  * a node: nothing that a terminal would obey is printed (docs/protocols.md#g7).
  */
 const GLYPHS = { doing: ['►', '>'], waiting: ['◎', '.'], done: ['✔', '+'], warning: ['⚠', '!'], failed: ['✗', 'x'] } as const;
@@ -10,9 +10,9 @@ export type Word = keyof typeof GLYPHS;
 const COLOURS = { doing: 'cyan', waiting: 'blue', done: 'green', warning: 'yellow', failed: 'red' } as const;
 
 export interface Output {
-  /** stdout, as it is but for control characters; JSON says the same with and without them. */
+  /** stdout, as it is but for control characters; JSON means the same with and without them. */
   print(text: string): void;
-  say(word: Word, message: string): void;
+  report(word: Word, message: string): void;
   /** Whether a person watches stderr on a terminal that can be redrawn. */
   readonly live: boolean;
   readonly plain: boolean;
@@ -25,7 +25,7 @@ export function terminalOutput(env: NodeJS.ProcessEnv = process.env): Output {
     live: process.stderr.isTTY && env['TERM'] !== 'dumb',
     plain: !utf8,
     print: (text) => void process.stdout.write(lineOf(plainOutput(text, { format: process.stdout.isTTY }))),
-    say(word, message) {
+    report(word, message) {
       const glyph = GLYPHS[word][utf8 ? 0 : 1];
       process.stderr.write(
         `${colour ? styleText(COLOURS[word], glyph, { validateStream: false }) : glyph} ${plainOutput(message, { format: true })}\n`,

@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true }));
 
-it('security 9: writes a kubeconfig through no link that somebody laid at a name that can be guessed', async () => {
+it('security 9: writes a kubeconfig through no link that another user made at a name that can be guessed', async () => {
   const victim = join(dir, 'victim');
   writeFileSync(victim, 'mine');
   const file = join(dir, 'kubeconfig');

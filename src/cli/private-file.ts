@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 
 /**
  * Writes a file that only we may read; whole or not there. It is made in a new folder that only we can enter: in a shared folder such as /tmp,
- * a name that can be guessed may be somebody's link already.
+ * a name that can be guessed may already be a link of another user.
  */
 export async function writePrivateFile(file: string, text: string): Promise<void> {
   const beside = await mkdtemp(join(dirname(file), '.kubenode-'));

@@ -10,7 +10,7 @@ export type RunCommand = (work: (output: Output) => Promise<number>) => Promise<
 const HELP = `
 Try it:   kubenode start              a whole fleet on this machine
 Install:  kubenode install --cell     manifests for a real cluster
-Look:     kubenode status             fleets, clusters, rollouts
+Observe:  kubenode status             fleets, clusters, rollouts
           kubenode rollout show       where each change is
           kubenode why NAME           why a node, repair, rule or rollout is as it is
 Prepare:  kubenode check              what this machine has and what is wanted
@@ -53,7 +53,7 @@ export async function runProgram(argv: string[], commands: Commands): Promise<vo
   const one = wanted === undefined ? undefined : commands[wanted];
   for (const each of one === undefined ? Object.values(commands) : [one]) (await each())(program, run);
 
-  // Asked for the help of a command that is not there, commander prints that of all commands, and succeeds.
+  // Asked for the help of a command that is not there, commander prints the help of all commands, and succeeds.
   const isUnknown = wanted !== undefined && one === undefined && wanted !== 'help';
   const words = isUnknown ? argv.filter((word) => word !== '--help' && word !== '-h') : argv;
   try {
@@ -65,7 +65,7 @@ export async function runProgram(argv: string[], commands: Commands): Promise<vo
   }
   await printed(process.stdout);
   await printed(process.stderr);
-  // Node's own way out can spin for ever over a connection that was being made. Whatever was to be done is done.
+  // Node's own way out can spin for ever over a connection that was being made. All work is done at this point.
   process.exit();
 }
 

@@ -58,7 +58,7 @@ describe('the kubeconfig of a cluster, as the hub keeps it', () => {
       'a client certificate and no key for it',
     ],
     ['a token that expired', kubeconfig({ user: { token: jwt({ exp: 1e9 }) } }), 'its token expired on 2001-09-09T01:46:40.000Z'],
-  ])('%s is refused with one message, which holds no secret', (_, text, message) => {
+  ])('%s is refused with one message, which contains no secret', (_, text, message) => {
     expect(() => inlineConnection(text)).toThrow(message);
     expect(() => inlineConnection(text)).not.toThrow('hunter2');
   });

@@ -25,7 +25,7 @@ export async function clientFromKubeconfig(
 }
 
 /**
- * What a cluster's Secret says about reaching it. Everything must stand in it: a Secret that could name programs or files would let
+ * How to reach a cluster, from its Secret. The Secret must contain everything: a Secret that could name programs or files would let
  * its author run code in the hub. Messages never quote values. Errors: `KubeconfigInvalid`, `CredentialsExpired`.
  */
 export function inlineConnection(text: string): Connection {
@@ -92,7 +92,7 @@ function invalid(why: string): CodedError {
 
 function read(text: string): Fields {
   const document = parseDocument(text);
-  // The parser's own messages quote the text, which holds secrets.
+  // The parser's own messages quote the text, which contains secrets.
   const [error] = document.errors;
   if (error !== undefined) throw invalid(`line ${error.linePos?.[0].line ?? '?'} of it is no YAML (${error.code})`);
   const value: unknown = document.toJS();

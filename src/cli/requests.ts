@@ -5,7 +5,7 @@ import type { Metrics } from '../kube/metrics.ts';
 
 const SECONDS = [0.01, 0.05, 0.2, 1, 5, 30];
 
-/** Counts what goes through: `to` says which servers these are. A watch counts when it is opened, and has no time. */
+/** Counts what goes through: `to` names the servers. A watch counts when it is opened, and has no time. */
 export function countRequests(
   transport: Transport,
   to: 'own' | 'cells',

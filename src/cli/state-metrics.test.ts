@@ -32,7 +32,7 @@ function world() {
   return { server, clock, metrics, controller, ports, cache, shown };
 }
 
-/** Stores that hold these, by kind; what is read of them is all that they need to have. */
+/** Stores with these objects, by kind; the objects have only the fields that are read. */
 const cacheOf = (objects: Record<string, object[]>): Cache =>
   ({ store: ({ kind }: Resource) => ({ list: () => objects[kind] ?? [] }) }) as unknown as Cache;
 

@@ -25,7 +25,7 @@ export function showCell(metrics: Metrics, cache: Cache): () => void {
   return show(metrics, [
     ['kubenode_machines', 'Machines, by phase.', () => counted(machines.list(), 'phase', ({ status }) => status?.phase ?? 'Pending')],
     ['kubenode_ledger_reservations', 'Disruptions that are reserved, by kind.', () => counted(reservations(), 'kind', ({ kind }) => kind)],
-    ['kubenode_ledger_reservations_max', 'Reservations that the ledger can hold.', () => [[{}, 500]]],
+    ['kubenode_ledger_reservations_max', 'Reservations that the ledger has room for.', () => [[{}, 500]]],
     [
       'kubenode_machines_refused',
       'Machines whose disruption Defender refuses now, by the limit that has no room.',

@@ -27,7 +27,7 @@ it('lists files of all depths, sorted, without what is skipped', () => {
   expect(listTree(root, 'fleet', () => true)).toEqual([]);
 });
 
-it('reads a file and says what is there', () => {
+it('reads a file and reports what is there', () => {
   expect(readTreeFile(root, 'fleet/b/c.txt')).toBe('c');
   expect(treeEntry(root, 'fleet')?.isDirectory()).toBe(true);
   expect(treeEntry(root, 'fleet/nothing/at/all')).toBeUndefined();

@@ -1,5 +1,5 @@
 /**
- * Reads files of a working tree as the hub reads a commit: plain files and folders only. A link in the tree would show whatever it points to,
+ * Reads files of a working tree as the hub reads a commit: plain files and folders only. A link in the tree would show any file that it points to,
  * such as the environment of the process that reads it, to the author of the tree.
  *
  * Guarantee: no part of a path below the root is followed through a symbolic link, and nothing but regular files is opened.
@@ -111,7 +111,7 @@ function refuseSize(path: string, bytes: number, limit: number): void {
 
 function linkRefused(path: string): CodedError {
   return cliError('TreeSymlink', `${path}: is a symbolic link; only files and folders are read, as the hub does`, {
-    next: 'replace the link by the file itself, or import it from where it lies',
+    next: 'replace the link by the file itself, or import it from its own path',
   });
 }
 

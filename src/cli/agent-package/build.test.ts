@@ -31,7 +31,7 @@ describe("the agent's package", () => {
     ).toBe(built.sha256);
   });
 
-  it('holds agent, Node, unit, install and uninstall, each with its digest', async () => {
+  it('contains agent, Node, unit, install and uninstall, each with its digest', async () => {
     const { stdout } = await run('sha256sum', ['--strict', '-c', 'SHA256SUMS'], { cwd: join(folder, 'node') });
     const names = [
       'LICENSE.node',

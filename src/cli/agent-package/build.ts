@@ -22,7 +22,7 @@ export interface AgentPackage {
 
 const PROGRAMS = ['install', 'uninstall', 'kubenode-agent'];
 
-/** Folder with what the package holds besides bundle and Node. */
+/** Folder with what the package contains besides bundle and Node. */
 function filesFolder(): URL {
   const shipped = new URL('../../agent-package/', import.meta.url);
   return existsSync(fileURLToPath(shipped)) ? shipped : new URL('../../../deploy/agent/', import.meta.url);

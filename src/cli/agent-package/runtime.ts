@@ -12,7 +12,7 @@ import { cliError } from '../errors.ts';
 /** Architectures as Kubernetes names them. */
 export type Architecture = 'amd64' | 'arm64';
 
-/** `deploy/agent/runtime.json`: which Node the package holds, by the digests of its files. */
+/** `deploy/agent/runtime.json`: which Node the package contains, by the digests of its files. */
 export interface RuntimeLock {
   version: string;
   packages: Record<Architecture, { name: string; node: string; license: string }>;
@@ -28,7 +28,7 @@ const NPM_MS = 300_000;
 
 /**
  * The Node that agents run on: from this installation where it has the same one, else from the npm registry, kept below the user's cache folder.
- * Whatever it comes from, its files have the digests of the lock. Errors: `RuntimeUnavailable`.
+ * Wherever it comes from, its files have the digests of the lock. Errors: `RuntimeUnavailable`.
  */
 export async function runtimeOf(lock: RuntimeLock, arch: Architecture): Promise<Runtime> {
   const { name } = lock.packages[arch];

@@ -47,14 +47,14 @@ export function agentCommand(program: Command, run: RunCommand): void {
       'after',
       `
 Its bytes follow from the sources and the pinned Node: the same version has the same digest wherever it is made.
-On a node, as root: unpack it anywhere and run ./install. docs/nodes.md says what it changes; \`kubenode import\` does it over SSH.`,
+On a node, as root: unpack it anywhere and run ./install. docs/nodes.md describes what it changes; \`kubenode import\` does it over SSH.`,
     )
     .action((flags: PackageFlags) =>
       run(async (output) => {
         const { buildAgentPackage } = await import('../agent-package/build.ts');
         const path = flags.file ?? `kubenode-agent-${version()}-linux-${flags.arch}.tar`;
         const built = await buildAgentPackage(flags.arch, path);
-        if (flags.arch === 'arm64') output.say('warning', 'arm64 was never tried on a machine');
+        if (flags.arch === 'arm64') output.report('warning', 'arm64 was never tried on a machine');
         if (flags.output === 'json') output.print(JSON.stringify(built, undefined, 2));
         else output.print(`${built.sha256}  ${built.path}`);
         return EXIT.ok;

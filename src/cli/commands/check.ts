@@ -32,7 +32,7 @@ export function checkCommand(program: Command, run: RunCommand): void {
         for (const finding of findings) {
           if (flags.output === 'json') output.print(JSON.stringify(finding));
           else {
-            output.say(
+            output.report(
               finding.ok === true ? 'done' : finding.ok === 'warning' ? 'warning' : 'failed',
               `${finding.name}: ${finding.found} (wanted: ${finding.wanted})`,
             );
@@ -88,7 +88,7 @@ async function machine(): Promise<CheckFinding[]> {
       name: 'kubectl',
       ok: kubectl === undefined ? 'warning' : true,
       found: kubectl ?? 'not found',
-      wanted: 'any, to look around',
+      wanted: 'any, to explore',
       next: 'install kubectl',
     },
     {

@@ -11,7 +11,7 @@ import { readPrivateKey } from '../component/private-key.ts';
 import { reviewOf } from '../component/review.ts';
 import { differing, readSignatures, signAll, type Signed } from '../component/signature-file.ts';
 import { EXIT } from '../exit.ts';
-import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleet-flags.ts';
+import { fleetFlags, ofCommand, reportIsolation, type FleetFlags } from '../fleet-flags.ts';
 import { table, type Output } from '../output.ts';
 import type { RunCommand } from '../program.ts';
 import { DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
@@ -77,7 +77,7 @@ function keygen({ out, comment }: { out: string; comment: string }, output: Outp
     }
   }
   output.print(keyIDOf(privateKey));
-  output.say('done', `${out} signs components; give ${open} to nodes: kubenode install --cell --component-keys ${open}`);
+  output.report('done', `${out} signs components; give ${open} to nodes: kubenode install --cell --component-keys ${open}`);
   return EXIT.ok;
 }
 
@@ -97,7 +97,7 @@ async function sign(folder: string, flags: SignFlags, output: Output): Promise<n
   // As the hub will render it, signatures and all: what it would not have is not signed.
   const again = await rendered(new Map(files).set(path, text), flags, 'Refuse');
   const different = differing(components, again.components);
-  sayIsolation(isolation, output);
+  reportIsolation(isolation, output);
   if (different.length > 0)
     throw cliError('SignedOtherwise', `nothing was signed; with the signatures the fleet renders otherwise: ${different.join(', ')}`, {
       next: `what a fleet renders must not depend on ${path}: it goes to fleet.signatures(…) and nowhere else`,
@@ -117,14 +117,14 @@ async function sign(folder: string, flags: SignFlags, output: Output): Promise<n
     );
   const fresh = signed.filter((each) => !each.before).length;
   const dry = flags.dryRun === true ? ' (dry run)' : '';
-  output.say('done', `${fresh} of ${signed.length} components signed by ${keyIDOf(key)}; ${path}${dry}`);
+  output.report('done', `${fresh} of ${signed.length} components signed by ${keyIDOf(key)}; ${path}${dry}`);
   return EXIT.ok;
 }
 
 function review(components: readonly MachineComponent[], signed: readonly Signed[], output: Output): void {
   for (const [index, { change }] of signed.entries()) {
     const component = components[index];
-    if (component !== undefined && change !== 'Known') output.say('doing', reviewOf(component, change));
+    if (component !== undefined && change !== 'Known') output.report('doing', reviewOf(component, change));
   }
 }
 
@@ -147,7 +147,7 @@ function verify(
   { keys, output: format }: { keys: string; output?: 'json' },
   output: Output,
 ): number {
-  sayIsolation(isolation, output);
+  reportIsolation(isolation, output);
   const accepted = parseKeys(textOf(keys), keys);
   const judged = components.map(({ spec }) => {
     const about = { name: spec.componentName, version: spec.version, values: spec.values?.map(({ name }) => name) ?? [] };
@@ -173,8 +173,8 @@ function verify(
         ]),
       ),
     );
-  if (wrong === 0) output.say('done', `${judged.length} components, all signed`);
-  else output.say('failed', `${wrong} of ${judged.length} components would not be run by nodes with these keys`);
+  if (wrong === 0) output.report('done', `${judged.length} components, all signed`);
+  else output.report('failed', `${wrong} of ${judged.length} components would not be run by nodes with these keys`);
   return wrong === 0 ? EXIT.ok : EXIT.failed;
 }
 

@@ -57,20 +57,20 @@ export function importCommand(program: Command, run: RunCommand): void {
     .option('--ssh-config <file>', 'configuration of ssh, for jump hosts; the one in your home folder is not read')
     .option('--no-sudo', 'the user is root under another name')
     .option('--label <key=value>', 'of the Machine and its Node; can be repeated', collect, [])
-    .option('--server <url>', 'how the machines reach the API server: https://host:port (default: as the kubeconfig says)')
+    .option('--server <url>', 'how the machines reach the API server: https://host:port (default: as in the kubeconfig)')
     .option('--mirror <url>', 'where they resolve relative artifact URLs')
     .option('--component-keys <file>', 'public keys that they pin: they run only components that one of them has signed')
     .option('--hold', 'the agent reports and changes nothing until /etc/kubenode/hold is removed on the machine')
     .option('--parallel <count>', 'machines side by side', '10')
     .option('--timeout <seconds>', 'how long to wait for the first report of each agent', '120')
-    .option('--dry-run', 'only look whether each can be imported')
+    .option('--dry-run', 'only check whether each can be imported')
     .addOption(outputFlag(['json'], 'one JSON list'))
     .addHelpText(
       'after',
       `
   kubenode import 10.0.0.7 --pool web -i ~/.ssh/id_ed25519
   kubenode import --pool web --hosts machines.txt --parallel 50 -o json
-It can be interrupted and run again at any moment: it looks, and goes on. docs/nodes.md says what it does on a machine.`,
+It can be interrupted and run again at any moment: it checks, and goes on. docs/nodes.md describes what it does on a machine.`,
     )
     .action((hosts: string[], flags: Flags) => run((output) => importMachines(hosts, flags, output)));
 }
@@ -125,7 +125,7 @@ async function importMachines(words: string[], flags: Flags, output: Output): Pr
       hosts,
       parallel,
       output,
-      quiet: flags.output === 'json',
+      noProgress: flags.output === 'json',
       wishOf: async (host) => ({
         host,
         hostKeys: keys.get(host) ?? (await hostKeysOf(host, confirming)),

@@ -190,7 +190,7 @@ describe('what is installed', () => {
     `);
   });
 
-  test('hub and cell in one cluster say the same of what both have', () => {
+  test('hub and cell in one cluster declare the same for what both have', () => {
     const id = ({ kind, metadata }: KubeObject): string => `${kind} ${metadata.namespace ?? ''} ${metadata.name}`;
     const ofCell = new Map(cell().map((object) => [id(object), object]));
     const shared = hub().filter((object) => ofCell.has(id(object)));
@@ -204,7 +204,7 @@ describe('what is installed', () => {
     for (const object of shared) expect(object).toEqual(ofCell.get(id(object)));
   });
 
-  test('definitions say nothing that a server drops', () => {
+  test('definitions contain nothing that a server drops', () => {
     for (const definition of [...cell(), ...hub()].filter(({ kind }) => kind === 'CustomResourceDefinition'))
       expect([definition.metadata.name, JSON.stringify(definition).match(/"(shortNames|properties)":(\[\]|\{\})/g)]).toEqual([
         definition.metadata.name,
@@ -212,7 +212,7 @@ describe('what is installed', () => {
       ]);
   });
 
-  test('its processes hold to the strictest standard of pods, and their arguments are what the command takes', () => {
+  test('its processes meet the strictest standard of pods, and their arguments are what the command takes', () => {
     for (const [objects, args] of [
       [
         cell({
@@ -255,14 +255,14 @@ describe('what is installed', () => {
     expect(names(cell({ replicas: 1 }))).not.toHaveProperty('PodDisruptionBudget');
   });
 
-  test('security 1: a hub renders behind namespaces or not at all, in a pod that may make them where a profile says so', () => {
+  test('security 1: a hub renders behind namespaces or not at all, in a pod that may make them where a profile allows it', () => {
     const deployment = (more: object) => hub(more).find(({ kind }) => kind === 'Deployment');
     expect(deployment({ seccompProfile: 'kubenode.json' })).toMatchObject({
       spec: { template: { spec: { securityContext: { seccompProfile: { type: 'Localhost', localhostProfile: 'kubenode.json' } } } } },
     });
-    const said = (...args: string[]): string => run('--hub', ...args).stderr;
-    expect(said()).toContain('this hub refuses to render');
-    expect(said('--seccomp-profile', 'kubenode.json')).toBe('');
+    const warnings = (...args: string[]): string => run('--hub', ...args).stderr;
+    expect(warnings()).toContain('this hub refuses to render');
+    expect(warnings('--seccomp-profile', 'kubenode.json')).toBe('');
   });
 
   test.each([
@@ -316,7 +316,7 @@ describe('the owner table', () => {
     expect(Object.keys(HUB_OWNERS).sort()).toEqual(HUB_KINDS.map(({ plural }) => plural).sort());
   });
 
-  test('speaks of every field and of no other: a new field of a Machine has to be somebody’s', () => {
+  test('names every field and no other: a new field of a Machine needs a writer', () => {
     const owners = { ...CELL_OWNERS, ...HUB_OWNERS };
     for (const { plural, specFields } of ALL_KINDS)
       expect([plural, Object.keys(owners[plural]?.fields ?? {}).sort()]).toEqual([plural, [...specFields].sort()]);
@@ -338,13 +338,13 @@ describe('the command', () => {
     expect(objects.length).toBe(cell().length);
   });
 
-  test('says aloud that nodes will not find the server', () => {
+  test('warns that nodes will not find the server', () => {
     const { status, stderr } = run('--cell');
     expect([status, stderr]).toEqual([0, expect.stringContaining('without --server new nodes get an address that only pods reach')]);
   });
 
   test.each([
-    [[], 'say what this cluster shall be: --hub or --cell'],
+    [[], 'choose what this cluster shall be: --hub or --cell'],
     [['--hub', '--cell'], "option '--cell' cannot be used with option '--hub'"],
     [['--cell', '--replicas', '0'], '`--replicas` must be a whole number from 1 to 10, got "0"'],
     [['--cell', '--replicas', '2.5'], '`--replicas` must be a whole number from 1 to 10, got "2.5"'],

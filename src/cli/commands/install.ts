@@ -35,7 +35,7 @@ export function installCommand(program: Command, run: RunCommand): void {
     .addOption(new Option('--cell', 'a cell: machines and their components').conflicts('hub'))
     .option('--namespace <name>', "where KubeNode's own processes run", SYSTEM_NAMESPACE)
     .option('--image <image>', `image of the controllers; none is published, deploy/Dockerfile makes one (default: kubenode:${version()})`)
-    .option('--replicas <count>', 'of which one leads', '2')
+    .option('--replicas <count>', 'number of replicas; one leads', '2')
     .option('--server <url>', 'how nodes reach this API server: https://host:port (cell)')
     .option('--mirror <url>', 'where new nodes resolve relative artifact URLs (cell)')
     .option(
@@ -70,12 +70,12 @@ async function install(flags: Flags, output: Output): Promise<number> {
   const options = installOptions(flags);
   const objects = await manifests(options);
   if (options.role === 'hub' && options.seccompProfile === undefined)
-    output.say(
+    output.report(
       'warning',
-      'without --seccomp-profile pods make no namespaces, and this hub refuses to render: docs/security.md says what to choose',
+      'without --seccomp-profile pods make no namespaces, and this hub refuses to render: docs/security.md explains what to choose',
     );
   if (options.role === 'cell' && options.server === undefined)
-    output.say('warning', 'without --server new nodes get an address that only pods reach');
+    output.report('warning', 'without --server new nodes get an address that only pods reach');
   output.print(
     flags.output === 'json'
       ? JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }, null, 2)
@@ -100,7 +100,7 @@ function installOptions({
 }: Flags): InstallOptions {
   const usage = (message: string, next?: string): CodedError => cliError('Usage', message, next === undefined ? {} : { next });
   if (hub !== true && cell !== true)
-    throw usage('say what this cluster shall be: --hub or --cell', 'kubenode install --cell --server https://HOST:PORT');
+    throw usage('choose what this cluster shall be: --hub or --cell', 'kubenode install --cell --server https://HOST:PORT');
   if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(namespace))
     throw usage(`\`--namespace\` must be the name of a namespace (lower-case letters, digits and "-"), got "${namespace}"`);
   if (!/^[^\s:/@]+[^\s]*$/.test(image)) throw usage(`\`--image\` must name an image, got "${image}"`);

@@ -7,7 +7,7 @@ import { plainText } from '../../api/plain-text.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT, fail } from '../exit.ts';
-import { ofCommand, sayIsolation } from '../fleet-flags.ts';
+import { ofCommand, reportIsolation } from '../fleet-flags.ts';
 import { age, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
 import type { HubSnapshot } from '../plan/snapshot.ts';
@@ -30,11 +30,11 @@ const RENDER_MS = 300_000;
 export function planCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('plan [revision]'))
     .description(
-      'what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what holds it, what taking it back costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it; 4: no plan could be made. In CI plan HEAD: what a checkout has in its files may not be what is in the commit',
+      'what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what blocks it, what a revert costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it; 4: no plan could be made. In CI plan HEAD: what a checkout has in its files may not be what is in the commit',
     )
     .option('--folder <folder>', 'the fleet repository', '.')
     .option('--fleet <name>', 'Fleet of the hub (default: the only one)')
-    .option('--snapshot <file>', 'what `kubenode snapshot` printed, in place of a hub')
+    .option('--snapshot <file>', 'what `kubenode snapshot` printed, instead of a hub')
     .addOption(
       new Option('--isolation <wall>', 'weakest wall around the code of the fleet that is accepted (default: the best there is)').choices(
         ISOLATIONS,
@@ -47,7 +47,7 @@ export function planCommand(program: Command, run: RunCommand): void {
         try {
           made = await make(revision, flags, output);
         } catch (error) {
-          // 1 says that something changes.
+          // 1 means that something changes.
           const code = fail(output, error);
           return code === EXIT.failed ? EXIT.unplanned : code;
         }
@@ -80,11 +80,11 @@ async function make(revision: string | undefined, flags: Flags, output: Output):
   ]);
   const renderer = { childPath: await bundleFor('render'), isolation: flags.isolation ?? 'process', checkRules, judgeObject };
   const request = { folder: resolve(flags.folder), revision, fleet: flags.fleet };
-  output.say('doing', 'renders what changes, and what is there now');
+  output.report('doing', 'renders what changes, and what is there now');
   const made = await makePlan(request, snapshot, renderer, AbortSignal.timeout(RENDER_MS)).catch((error: unknown) => {
     throw ofCommand(error);
   });
-  if (made.isolation !== undefined) sayIsolation(made.isolation, output);
+  if (made.isolation !== undefined) reportIsolation(made.isolation, output);
   return made;
 }
 
@@ -118,7 +118,7 @@ export async function report(made: Made, format: 'json' | 'markdown' | undefined
   const { planLines } = await import('../plan/lines.ts');
   const { planMarkdown } = await import('../plan/markdown.ts');
   const { isNothing } = await import('../plan/forecast.ts');
-  if (format !== 'markdown') for (const warning of made.warnings) output.say('warning', plainText(warning));
+  if (format !== 'markdown') for (const warning of made.warnings) output.report('warning', plainText(warning));
   switch (format) {
     case 'json':
       output.print(JSON.stringify(made));

@@ -66,11 +66,11 @@ it('D5: replaces the order by Cancelled under the same id and epoch, with the re
   expect(next).toContain('--kubeconfig');
 }, 30_000);
 
-it('D5: a dry run, an unknown machine and a missing reason change nothing and say what to do', async () => {
+it('D5: a dry run, an unknown machine and a missing reason change nothing and report what to do', async () => {
   expect((await release('m0', '-n', 'web', '--reason', 'x', '--dry-run')).code).toBe(0);
   const unknown = await release('m1', '-n', 'web', '--reason', 'x');
   expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringContaining('there is no Machine m1 in web')]);
-  const silent = await release('m0', '-n', 'web', '--reason', ' ');
-  expect([silent.code, silent.stderr]).toEqual([2, expect.stringContaining('`--reason` must say something')]);
+  const blank = await release('m0', '-n', 'web', '--reason', ' ');
+  expect([blank.code, blank.stderr]).toEqual([2, expect.stringContaining('`--reason` must not be empty')]);
   expect(await operation()).toEqual(ORDER);
 }, 30_000);

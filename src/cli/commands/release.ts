@@ -22,14 +22,14 @@ const MANAGER = 'kubenode-cli';
 /** `kubenode release MACHINE`: the one way out of the ledger that a human has (docs/protocols.md#d5). */
 export function releaseCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('release <machine>'))
-    .description('give up the operation of a machine whose agent will never report its end, so that its place in the ledger is freed')
+    .description('give up the operation of a machine whose agent will never report its end, so that its reservation in the ledger is freed')
     .requiredOption('-n, --namespace <pool>', 'pool of the machine')
-    .requiredOption('--reason <text>', 'why nobody needs to wait for the node; kept on the Machine and shown in its Events')
+    .requiredOption('--reason <text>', 'why there is no need to wait for the node; kept on the Machine and shown in its Events')
     .option('--dry-run', 'let the server judge it, and change nothing')
     .addHelpText(
       'after',
       `
-Only for a node that you know is off or gone: nothing waits for it afterwards, and another may be disrupted in its place.
+Only for a node that you know is off or gone: nothing waits for it afterwards, and another may be disrupted instead.
 If its agent lives after all it reports the operation Cancelled, or what it did.`,
     )
     .action((machine: string, flags: Flags) => run((output) => release(machine, flags, output)));
@@ -37,7 +37,7 @@ If its agent lives after all it reports the operation Cancelled, or what it did.
 
 async function release(name: string, flags: Flags, output: Output): Promise<number> {
   const reason = flags.reason.trim();
-  if (reason === '') throw cliError('Usage', '`--reason` must say something', { next: "--reason 'rack 12 burned down, INC-4711'" });
+  if (reason === '') throw cliError('Usage', '`--reason` must not be empty', { next: "--reason 'rack 12 burned down, INC-4711'" });
   const key = { namespace: flags.namespace, name };
   const { client, close } = await connect(flags);
   try {
@@ -49,7 +49,7 @@ async function release(name: string, flags: Flags, output: Output): Promise<numb
     const released = operatorRelease(machine, `OperatorRelease: ${reason}`);
     await client.update(Machines, released, { fieldManager: MANAGER, dryRun: flags.dryRun === true });
     const what = `operation ${machine.spec.operation?.id ?? ''} (${machine.spec.operation?.kind ?? ''})`;
-    output.say(
+    output.report(
       'done',
       `machine/${name}: ${what} is given up${flags.dryRun === true ? ' (dry run)' : '; the leader frees its reservation'}`,
     );

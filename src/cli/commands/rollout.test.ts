@@ -12,16 +12,16 @@ import { describe as describeRollout, show, steer } from './rollout.ts';
 
 let cluster: EmbeddedCluster;
 let hub: Client;
-let said: string[];
+let printed: string[];
 const output: Output = {
-  print: (text) => void said.push(text),
-  say: (_word, message) => void said.push(message),
+  print: (text) => void printed.push(text),
+  report: (_word, message) => void printed.push(message),
   live: false,
   plain: true,
 };
 
 beforeEach(async () => {
-  said = [];
+  printed = [];
   cluster = await openCluster({ name: 'hub', state: 'memory', clock: systemClock() });
   hub = createClient(cluster.asUser(), { fieldManager: 'test' });
   await Promise.all(HUB_KINDS.map((kind) => hub.create(CustomResourceDefinitions, kind.crd())));
@@ -49,20 +49,20 @@ async function rollout(name: string, phase: string, unit: Partial<RolloutUnitSta
 const spec = async (name: string) => (await hub.get(Rollouts, { name })).spec;
 
 describe('kubenode rollout', () => {
-  it('pauses what goes on and resumes what is paused, and says so', async () => {
+  it('pauses what goes on and resumes what is paused, and reports it', async () => {
     await rollout('r1', 'Progressing');
     await steer(hub, 'pause', 'r1', false, output);
     expect((await spec('r1')).paused).toBe(true);
     await steer(hub, 'resume', 'r1', false, output);
     expect((await spec('r1')).paused).toBeUndefined();
-    expect(said).toEqual(['rollout/r1 paused', 'rollout/r1 resumed']);
+    expect(printed).toEqual(['rollout/r1 paused', 'rollout/r1 resumed']);
   });
 
   it('resumes by the rollout that paused it, and changes no other', async () => {
     await rollout('old', 'Progressing', {}, true);
     await rollout('new', 'Progressing', { pausedBy: 'old' });
     await steer(hub, 'resume', 'new', false, output);
-    expect([(await spec('old')).paused, said]).toEqual([undefined, ['rollout/old resumed']]);
+    expect([(await spec('old')).paused, printed]).toEqual([undefined, ['rollout/old resumed']]);
   });
 
   it.each([
@@ -78,7 +78,7 @@ describe('kubenode rollout', () => {
       message: `there is nothing to ${verb} in rollout "r1": ${why}`,
       next: 'kubenode rollout show r1',
     });
-    expect([await hub.get(Rollouts, { name: 'r1' }), said]).toEqual([before, []]);
+    expect([await hub.get(Rollouts, { name: 'r1' }), printed]).toEqual([before, []]);
   });
 
   it.each([
@@ -106,16 +106,16 @@ describe('kubenode rollout', () => {
   it('changes nothing in a dry run', async () => {
     await rollout('r1', 'Progressing');
     await steer(hub, 'pause', 'r1', true, output);
-    expect([(await spec('r1')).paused, said]).toEqual([undefined, ['rollout/r1 paused (dry run)']]);
+    expect([(await spec('r1')).paused, printed]).toEqual([undefined, ['rollout/r1 paused (dry run)']]);
   });
 
   it('shows which units are revoked', async () => {
     await rollout('r1', 'Halted', { phase: 'Halted', revoked: true });
     await show(hub, 'r1', {}, output);
-    expect(said.join('\n')).toMatch(/machinecomponentset\/exporter +Halted, revoked/);
+    expect(printed.join('\n')).toMatch(/machinecomponentset\/exporter +Halted, revoked/);
   });
 
-  it('says that a removed component set leaves what it installed', () => {
+  it('reports that a removed component set leaves what it installed', () => {
     const shown = (unit: string, digest?: string): string =>
       describeRollout({
         apiVersion: API_VERSION,

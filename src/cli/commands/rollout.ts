@@ -32,7 +32,7 @@ export function rolloutCommand(program: Command, run: RunCommand): void {
   for (const verb of Object.keys(VERBS) as Verb[])
     connectionFlags(rollout.command(`${verb} <name>`))
       .description(VERBS[verb].description)
-      .option('--dry-run', 'say what would be done, and do nothing')
+      .option('--dry-run', 'print what would be done, and do nothing')
       .action((name: string, flags: Flags) =>
         run(async (output) => await withHub(flags, (hub) => steer(hub, verb, name, flags.dryRun === true, output))),
       );
@@ -62,7 +62,7 @@ const VERBS: Readonly<Record<Verb, Steering>> = {
     description: 'let a paused rollout go on',
     done: 'resumed',
     spec: () => ({ paused: null }),
-    // A pause is of what it paused: an older rollout's may be what holds this one.
+    // A pause belongs to what it paused: the pause of an older rollout may block this one.
     targets: ({ metadata, spec, status }) => {
       const pausers = (status?.units ?? []).flatMap(({ pausedBy }) => pausedBy ?? []);
       const names = new Set([...(spec.paused === true ? [metadata.name] : []), ...pausers]);
@@ -101,7 +101,7 @@ export async function steer(hub: Client, verb: Verb, name: string, dryRun: boole
     });
   for (const each of found) {
     await hub.patch(Rollouts, { name: each }, { merge: { spec: spec() } }, { fieldManager: 'kubenode-cli', dryRun });
-    output.say('done', `rollout/${each} ${done}${dryRun ? ' (dry run)' : ''}`);
+    output.report('done', `rollout/${each} ${done}${dryRun ? ' (dry run)' : ''}`);
   }
   return EXIT.ok;
 }

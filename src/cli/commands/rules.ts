@@ -5,7 +5,7 @@ import { FACTS } from '../../api/facts.ts';
 import { findingText } from '../../sync/render/finding.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { EXIT } from '../exit.ts';
-import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleet-flags.ts';
+import { fleetFlags, ofCommand, reportIsolation, type FleetFlags } from '../fleet-flags.ts';
 import { table, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
 import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/fleet-rules.ts';
@@ -53,7 +53,7 @@ async function load(folder: string, flags: FleetFlags, output: Output, types = f
   }).catch((error: unknown) => {
     throw ofCommand(error);
   });
-  sayIsolation(loaded.isolation, output);
+  reportIsolation(loaded.isolation, output);
   return loaded;
 }
 
@@ -68,7 +68,7 @@ function sorted(words: readonly string[], entry: string): { folder: string; name
 
 export function reportCheck({ rules, clusters, findings, isolation, untyped }: FleetRules, json: boolean, output: Output): number {
   const code = findings.length === 0 ? EXIT.ok : EXIT.failed;
-  if (untyped !== undefined) output.say('warning', `types were not checked: ${untyped}`);
+  if (untyped !== undefined) output.report('warning', `types were not checked: ${untyped}`);
   if (json) {
     const listed = rules.map(({ rule, clusters, location }) => ({ name: rule.metadata.name, mode: rule.spec.mode, clusters, location }));
     output.print(JSON.stringify({ ok: findings.length === 0, isolation, rules: listed, findings }));
@@ -77,11 +77,11 @@ export function reportCheck({ rules, clusters, findings, isolation, untyped }: F
   if (findings.length > 0) {
     for (const finding of findings) output.print(findingLines(finding).join('\n'));
     const would = findings.every(isUnread) ? 'not notice' : 'refuse this fleet';
-    output.say('failed', `${count(findings.length, 'error')}: the hub would ${would}`);
+    output.report('failed', `${count(findings.length, 'error')}: the hub would ${would}`);
     return code;
   }
   if (rules.length === 0) {
-    output.say('warning', 'the fleet has no repair rules');
+    output.report('warning', 'the fleet has no repair rules');
     return code;
   }
   output.print(
@@ -98,7 +98,7 @@ export function reportCheck({ rules, clusters, findings, isolation, untyped }: F
       ]),
     ),
   );
-  output.say('done', `${count(rules.length, 'rule')} in ${count(clusters.length, 'cluster')}, no errors`);
+  output.report('done', `${count(rules.length, 'rule')} in ${count(clusters.length, 'cluster')}, no errors`);
   return code;
 }
 
@@ -120,13 +120,13 @@ export function reportTest(runs: readonly HistoryRun[], json: boolean, output: O
   for (const [rule, own] of Map.groupBy(runs, (each) => each.rule)) {
     output.print(rule);
     for (const { file, name, passed, clusters, report, wrong } of own) {
-      const place = [
+      const position = [
         file.endsWith('.json') ? file.slice(file.lastIndexOf('/') + 1) : file,
         clusters.length === 0 ? '' : `(${clusters.join(', ')})`,
       ]
         .filter((part) => part !== '')
         .join(' ');
-      const title = [place, name].filter((part) => part !== '').join(': ');
+      const title = [position, name].filter((part) => part !== '').join(': ');
       output.print(`  ${passed ? 'ok  ' : 'FAIL'}  ${title === '' ? wrong[0] : title}`);
       for (const line of title === '' ? wrong.slice(1) : wrong) output.print(`          ${line}`);
       for (const line of report) output.print(`        ${line}`);
@@ -134,9 +134,9 @@ export function reportTest(runs: readonly HistoryRun[], json: boolean, output: O
   }
   const rules = new Set(runs.map(({ rule }) => rule)).size;
   const summary = `${count(rules, 'rule')}, ${count(runs.length, 'history', 'histories')}`;
-  if (runs.length === 0) output.say('failed', 'there is nothing to test: the fleet has no repair rules');
-  else if (failed > 0) output.say('failed', `${summary}: ${failed} failed`);
-  else output.say('done', `${summary}: all passed`);
+  if (runs.length === 0) output.report('failed', 'there is nothing to test: the fleet has no repair rules');
+  else if (failed > 0) output.report('failed', `${summary}: ${failed} failed`);
+  else output.report('done', `${summary}: all passed`);
   return code;
 }
 

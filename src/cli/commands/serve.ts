@@ -38,7 +38,7 @@ export function serveCommand(program: Command, run: RunCommand): void {
 
 async function serveClusters(flags: Flags, output: Output): Promise<number> {
   const clock = systemClock({ ref: true });
-  const log = { error: (fields: object, message: string) => output.say('warning', `${message} ${JSON.stringify(fields)}`) };
+  const log = { error: (fields: object, message: string) => output.report('warning', `${message} ${JSON.stringify(fields)}`) };
   const dir = flags.state === 'memory' ? undefined : resolve(flags.state);
   const names = flags.clusters.split(',').map((name) => name.trim());
   for (const name of names) {
@@ -67,7 +67,7 @@ async function serveClusters(flags: Flags, output: Output): Promise<number> {
         resolve(flags.writeKubeconfig),
         names.map((name) => server.kubeconfig(name)),
       );
-    output.say(
+    output.report(
       'done',
       `serving ${names.map((name) => `${name} at ${server.urlOf(name)}`).join(', ')}${flags.writeKubeconfig === undefined ? '' : `; kubectl --kubeconfig ${flags.writeKubeconfig} get ns`}`,
     );

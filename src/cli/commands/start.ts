@@ -23,7 +23,7 @@ export function startCommand(program: Command, run: RunCommand): void {
     .command('start')
     .description('a whole fleet on this machine: hub, three cells and their nodes, following the commits of a repository')
     .option('--state <dir>', 'folder for everything that is kept; another start with it goes on where this one was', '.kubenode')
-    .option('--repository <dir>', 'the fleet repository, read in place: only commits count', '.')
+    .option('--repository <dir>', 'the fleet repository, read where it is: only commits count', '.')
     .option('--branch <name>', 'branch to follow (default: the one checked out there)')
     .addOption(
       new Option(
@@ -60,7 +60,7 @@ async function start(flags: Flags, output: Output): Promise<number> {
   const onSignal = (): void => {
     asked += 1;
     if (asked === 1) {
-      output.say('doing', 'stopping: nodes are powered off, what they hold is kept');
+      output.report('doing', 'stopping: nodes are powered off, their data is kept');
       stopped.resolve();
     }
   };
@@ -79,6 +79,6 @@ async function start(flags: Flags, output: Output): Promise<number> {
   });
   await stopped.promise;
   await running.stop();
-  output.say('done', `stopped; ${flags.state} has everything for the next start`);
+  output.report('done', `stopped; ${flags.state} has everything for the next start`);
   return EXIT.ok;
 }

@@ -50,7 +50,7 @@ function status(
   let printed = '';
   const output: Output = {
     print: (text) => void (printed += `${text}\n`),
-    say: (word, message) => void lines.push(`${word}: ${message}`),
+    report: (word, message) => void lines.push(`${word}: ${message}`),
     live: false,
     plain: true,
   };
@@ -58,18 +58,18 @@ function status(
   return { code, lines, printed };
 }
 
-test('is 0 and says nothing more where nothing needs anybody', () => {
+test('is 0 and prints nothing more where nothing needs a person', () => {
   expect(status([fleet(['prod'])], [cluster('prod')])).toMatchObject({ code: 0, lines: [] });
 });
 
-test('is 1, with a line each, for what a cell says needs a person', () => {
+test('is 1, with a line each, for what a cell reports that needs a person', () => {
   expect(status([fleet(['prod'])], [cluster('prod', [human])])).toMatchObject({
     code: 1,
     lines: ['failed: prod: NodeRemedier/readonly-filesystem: LadderOver: a person is asked for node-a (job j) (for 60s)'],
   });
 });
 
-test('machines that are away for a short while need nobody, and are said; for long they do', () => {
+test('machines that are away for a short while need no person, and are reported; after a long time they do', () => {
   const since = (minutes: number): string => new Date(NOW - minutes * 60_000).toISOString();
   expect(status([fleet(['prod'])], [cluster('prod', [away(since(9))])])).toMatchObject({
     code: 0,
@@ -81,7 +81,7 @@ test('machines that are away for a short while need nobody, and are said; for lo
   });
 });
 
-test('a cluster that no fleet declares is said to be unmanaged, unless what is declared is not known', () => {
+test('a cluster that no fleet declares is reported as unmanaged, unless what is declared is not known', () => {
   const { code, lines } = status([fleet(['prod'])], [cluster('prod'), cluster('old')]);
   expect(code).toBe(1);
   expect(lines).toEqual([expect.stringMatching(/^failed: cluster\/old: no fleet declares it.*kubectl delete cluster old$/)]);
@@ -89,7 +89,7 @@ test('a cluster that no fleet declares is said to be unmanaged, unless what is d
   expect(status([], [cluster('old')])).toMatchObject({ code: 0 });
 });
 
-test('a cluster whose deletion waits is said to wait', () => {
+test('a cluster whose deletion waits is reported as waiting', () => {
   const waiting = cluster('prod');
   waiting.metadata.deletionTimestamp = '2026-11-20T00:00:00Z';
   expect(status([fleet(['prod'])], [waiting])).toMatchObject({
@@ -113,10 +113,10 @@ test('rollouts are shown that are under way, of fleets that there are', () => {
 
 test('as JSON it has the same, in fields', () => {
   const { code, printed } = status([fleet(['prod'])], [cluster('prod', [human, away('2026-11-20T00:59:00Z')])], true);
-  const said = JSON.parse(printed) as { clusters: { attention: Attention[] }[]; trouble: string[] };
+  const parsed = JSON.parse(printed) as { clusters: { attention: Attention[] }[]; trouble: string[] };
   expect(code).toBe(1);
-  expect(said.clusters[0]?.attention).toEqual([human, away('2026-11-20T00:59:00Z')]);
-  expect(said.trouble).toHaveLength(1);
+  expect(parsed.clusters[0]?.attention).toEqual([human, away('2026-11-20T00:59:00Z')]);
+  expect(parsed.trouble).toHaveLength(1);
 });
 
 describe('a halt that the hub has on record', () => {
@@ -155,7 +155,7 @@ describe('a halt that the hub has on record', () => {
     });
   });
 
-  test('is said once where a rollout under way says it, and not of a fleet that is gone', () => {
+  test('is reported once where a rollout under way reports it, and not for a fleet that is gone', () => {
     expect(status([fleet(['prod'])], [halted()], false, [rollout(8, 'Halted')]).lines).toEqual([
       'failed: rollout/main-8: MachineComponentSet/kubelet: prod: 1 of 40 machines failed',
     ]);
@@ -163,7 +163,7 @@ describe('a halt that the hub has on record', () => {
   });
 });
 
-test('of a condition that was False for another reason before it says only how long there was no progress', () => {
+test('of a condition that was False for another reason before it reports only how long there was no progress', () => {
   const paused: Attention = {
     object: 'MachineSet/web/web',
     type: 'Progressing',

@@ -40,13 +40,13 @@ type ClusterAttention = Attention & { cluster: string };
 /** A machine that is upgraded or repaired is away for a while; that needs no person. */
 const PATIENCE_MS = 600_000;
 
-/** The time of a condition is that of its status: one that was False for another reason before has its time from then. */
+/** A condition's time is when its status changed: one that was False for another reason before keeps that time. */
 function lineOf({ cluster, object, type, reason, message, since }: ClusterAttention, nowMs: number): string {
   return `${cluster}: ${object}: ${reason}: ${message} (${type === 'Progressing' ? 'no progress ' : ''}for ${age(nowMs - Date.parse(since))})`;
 }
 
 /**
- * Halts that the hub has on record and no rollout under way shows: what a cell halted after its rollout was done. They hold on every cluster until a person
+ * Halts that the hub has on record and no rollout under way shows: what a cell halted after its rollout was done. They apply to every cluster until a person
  * retries them (docs/protocols.md#e13).
  */
 function recordedHalts(fleets: readonly Fleet[], clusters: readonly Cluster[], rollouts: readonly Rollout[], nowMs: number): string[] {
@@ -213,8 +213,8 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
     output.print(clusterTable(clusters));
     output.print('');
     output.print(view.open.length === 0 ? 'No rollout is under way.' : rolloutTable(view.open));
-    for (const each of view.young) output.say('waiting', lineOf(each, nowMs));
-    for (const line of view.trouble) output.say('failed', line);
+    for (const each of view.young) output.report('waiting', lineOf(each, nowMs));
+    for (const line of view.trouble) output.report('failed', line);
   }
   return view.trouble.length === 0 ? EXIT.ok : EXIT.failed;
 }

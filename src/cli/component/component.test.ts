@@ -48,8 +48,8 @@ const EVIL = "release('evil', '1.0.0', { any: [] }, { hooks: { postInstall: { co
 const SET = "fleet.allClusters((cluster) => { new MachineComponentSet(cluster, 'z', { component: evil, batches: ['100%'] }); });";
 
 describe('G6d: what is signed is what the hub renders', () => {
-  // With no signature but signed by nobody else, `{}` was what only the signer saw.
-  it('code that looks for an empty file of signatures gets nothing signed once the file is not empty', () => {
+  // With no other signer, `{}` was what only the signer saw.
+  it('code that checks for an empty file of signatures gets nothing signed once the file is not empty', () => {
     run('keygen', '--out', 'key');
     run('sign', '.', '--yes', '--key', 'key');
     write('fleet/main.ts', `${MAIN}\nif (Object.keys(signatures).length === 0) { const evil = ${EVIL}; ${SET} }\n`);
@@ -177,7 +177,7 @@ describe('kubenode component', () => {
 
   it.each([
     [['sign', '.', '--key', 'absent'], 2, 'absent cannot be read'],
-    [['sign', '.', '--key', 'fleet/main.ts'], 1, 'holds no private Ed25519 key'],
+    [['sign', '.', '--key', 'fleet/main.ts'], 1, 'has no private Ed25519 key'],
     [['sign', '.'], 2, "required option '--key <file>' not specified"],
     [['verify', 'nowhere', '--keys', 'fleet/main.ts'], 2, 'there is no folder'],
     [['verify', '.', '--keys', 'fleet/main.ts'], 1, 'must be a public key'],

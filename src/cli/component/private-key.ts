@@ -12,14 +12,14 @@ export function readPrivateKey(text: string, where: string): KeyObject {
     const key = body === undefined ? createPrivateKey(text) : openSshKey(Buffer.from(body, 'base64'));
     if (key.asymmetricKeyType === 'ed25519') return key;
   } catch {
-    // Whatever it is, what it says might hold the key.
+    // The message of any error here might contain the key.
   }
-  throw cliError('KeyInvalid', `${where} holds no private Ed25519 key without a passphrase`, {
+  throw cliError('KeyInvalid', `${where} has no private Ed25519 key without a passphrase`, {
     next: 'kubenode component keygen --out FILE, or: ssh-keygen -t ed25519 -N "" -f FILE',
   });
 }
 
-/** PROTOCOL.key of OpenSSH. Throws whatever, where it is none. */
+/** PROTOCOL.key of OpenSSH. Throws any error where it is none. */
 function openSshKey(bytes: Buffer): KeyObject {
   const magic = 'openssh-key-v1\0';
   if (bytes.subarray(0, magic.length).toString('latin1') !== magic) throw new RangeError('is another form');

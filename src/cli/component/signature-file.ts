@@ -70,7 +70,7 @@ export function readSignatures(text: string, where: string): Signatures {
   } catch (error) {
     throw invalid('is no JSON', error);
   }
-  if (!isSignatures(value)) throw invalid('holds something else than signatures by component and version');
+  if (!isSignatures(value)) throw invalid('contains something other than signatures by component and version');
   return value;
 }
 

@@ -28,7 +28,7 @@ const CELL_FLAGS = ['server', 'separateIdentities', 'mirror', 'localNodes', 'res
 
 /** Checks flags against each other. Errors: `Usage`. */
 export function readFlags(flags: ControllerFlags): { role: 'hub' | 'cell'; leaseSeconds: number } {
-  if (flags.hub !== true && flags.cell !== true) throw cliError('Usage', 'say which controllers to run: --hub or --cell');
+  if (flags.hub !== true && flags.cell !== true) throw cliError('Usage', 'choose which controllers to run: --hub or --cell');
   if (flags.hub === true && flags.cache === undefined)
     throw cliError('Usage', '--hub needs --cache DIR, a folder for what can be made again');
   for (const name of CELL_FLAGS) {

@@ -60,7 +60,7 @@ async function startHub(...flags: string[]): Promise<ChildProcess> {
 }
 
 it.skipIf(!hasGit)(
-  'security 1, I2: a hub without --isolation renders nothing where no namespaces are to be had (skipped without git)',
+  'security 1, I2: a hub without --isolation renders nothing where namespaces are not available (skipped without git)',
   async () => {
     const repository = testRepository(join(dir, 'fleet'));
     const commit = repository.commit('First', { 'fleet/main.ts': MAIN });

@@ -22,7 +22,7 @@ export interface TermLoop {
   client: Client;
   gate: KindsGate;
   health: Pick<TermHealth, 'lead'>;
-  /** The Lease to hold; undefined: there are no other replicas. */
+  /** The Lease of the leader; undefined: there are no other replicas. */
   lease: { namespace: string; name: string; identity: string; seconds: number } | undefined;
   work: (signal: AbortSignal, term: Leading | undefined) => Promise<void>;
 }

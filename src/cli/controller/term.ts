@@ -2,7 +2,7 @@ import type { Client } from '../../kube/client.ts';
 import type { Term } from '../../kube/lease.ts';
 import { termClient } from '../../kube/term-client.ts';
 
-/** What the work of one term needs of it; absent where no Lease is held. */
+/** What the work of one term needs of it; absent where no Lease is used. */
 export type Leading = Pick<Term, 'holds' | 'require'>;
 
 /** Begins no write after its term. */

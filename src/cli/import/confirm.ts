@@ -16,7 +16,7 @@ export interface Confirming {
 
 /**
  * The keys that a machine must prove one of: those that were confirmed before; else the shown one of the given fingerprint; else the one that a person
- * says is right. Errors: `HostKeyUnknown`, `HostKeyChanged`, and those of `shownKeys`.
+ * confirms. Errors: `HostKeyUnknown`, `HostKeyChanged`, and those of `shownKeys`.
  */
 export async function hostKeysOf(host: ImportHost, { remote, known, output, ask, signal }: Confirming): Promise<readonly string[]> {
   const before = known.keysOf(host.host, host.port);
@@ -36,7 +36,7 @@ export async function hostKeysOf(host: ImportHost, { remote, known, output, ask,
     const right = shown.filter((key) => fingerprintOf(key) === host.fingerprint);
     if (right.length === 0) {
       throw remoteError('HostKeyChanged', `${where} shows no key ${host.fingerprint}, but ${shown.map(fingerprintOf).join(', ')}`, {
-        next: 'look on the machine itself: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub',
+        next: 'check on the machine itself: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub',
       });
     }
     await known.remember(host.host, host.port, right);
@@ -49,11 +49,11 @@ export async function hostKeysOf(host: ImportHost, { remote, known, output, ask,
       next: `if that is what ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub prints on the machine: --fingerprint ${fingerprintOf(best)}, or fingerprint=… in the file`,
     });
   }
-  output.say('warning', `${where} shows the ${type} key ${fingerprintOf(best)}`);
+  output.report('warning', `${where} shows the ${type} key ${fingerprintOf(best)}`);
   const prompt = createInterface({ input: process.stdin, output: process.stderr });
   try {
     const answer = await prompt.question(
-      '  Is it that of the machine? On the machine: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub [yes/no] ',
+      '  Is it the key of the machine? On the machine: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub [yes/no] ',
       { signal },
     );
     if (answer.trim().toLowerCase() !== 'yes') throw remoteError('HostKeyUnknown', `the host key of ${where} was not confirmed`);

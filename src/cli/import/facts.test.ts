@@ -44,13 +44,13 @@ describe('what is in the way of an import', () => {
     ['ClockWrong', { now: '999000' }],
     ['ClockWrong', { now: '' }],
     ['KubeletPresent', { kubelet: '77' }],
-  ])('is %s with %j, and what to do is said', (code, changes) => {
+  ])('is %s with %j, and reports what to do', (code, changes) => {
     const found = obstacles(facts(changes), around);
     expect(found.map((each) => each.code)).toEqual([code]);
     expect(found[0]?.next).toBeTruthy();
   });
 
-  it('is all of it where the machine says nothing', () => {
+  it('is all of it where the machine reports nothing', () => {
     expect(obstacles(readFacts(''), around).length).toBeGreaterThan(6);
   });
 
@@ -82,10 +82,10 @@ describe('an agent that is there', () => {
     ['which only left its identity', { identity: 'yes', identity_uid: 'uid-9' }, 'uid-1', 'an agent of an unknown cell'],
     ['which cannot be read', { bootstrap: 'yes', bootstrap_uid: '' }, 'uid-1', 'an agent of an unknown cell'],
     ['whose identity is another’s than its bootstrap', { ...there, identity: 'yes', identity_uid: 'uid-9' }, 'uid-1', 'is there'],
-  ])('%s is foreign', (_, changes, uid, says) => {
+  ])('%s is foreign', (_, changes, uid, expected) => {
     expect(foreignAgent(facts(changes), uid, server)).toMatchObject({
       code: 'OtherMachine',
-      message: expect.stringContaining(says) as string,
+      message: expect.stringContaining(expected) as string,
     });
   });
 });

@@ -15,7 +15,7 @@ export const IMPORT_ERRORS = {
   FolderUnsafe: surroundings('others than root may write to a folder above the agent'),
   NoSpace: surroundings('there is no room for the agent'),
   NoRoute: surroundings('the API server cannot be reached from there'),
-  ClockWrong: surroundings('its clock is off by so much that certificates would not hold'),
+  ClockWrong: surroundings('its clock is off by so much that certificates would not be valid'),
   KubeletPresent: surroundings('a kubelet runs there that KubeNode did not bring'),
   OtherMachine: surroundings('the agent of another Machine, of this cell or another, is there'),
   HostnameUnfit: surroundings('its hostname cannot be the name of a Machine'),
@@ -83,7 +83,7 @@ export function obstacles(facts: HostFacts, around: Around): CodedError[] {
   if (Number(major) * 1000 + Number(minor) < 2028)
     no('LibcTooOld', `its C library is "${factOf(facts, 'glibc')}"`, 'upgrade the system: the agent needs glibc 2.28 or later');
   const readOnly = facts.get('readonly') ?? [];
-  if (readOnly.length > 0) no('ReadOnly', `${readOnly.join(', ')} cannot be written to`, 'mount -o remount,rw, and look why: dmesg');
+  if (readOnly.length > 0) no('ReadOnly', `${readOnly.join(', ')} cannot be written to`, 'mount -o remount,rw, and find the cause: dmesg');
   for (const [folder, fact, mib] of [
     ['/opt', 'freeOptKiB', OPT_MIB],
     ['/var/lib', 'freeVarKiB', VAR_MIB],
@@ -115,7 +115,7 @@ export function obstacles(facts: HostFacts, around: Around): CodedError[] {
   return found;
 }
 
-/** Whether an agent of somebody else is there; `uid` undefined while the Machine is not made. */
+/** Whether a foreign agent is there; `uid` undefined while the Machine is not made. */
 export function foreignAgent(facts: HostFacts, uid: string | undefined, server: string): CodedError | undefined {
   const bootstrap = factOf(facts, 'bootstrap') === 'yes' ? factOf(facts, 'bootstrap_uid') : undefined;
   const strangers = [bootstrap, ...(facts.get('identity_uid') ?? [])].filter((each) => each !== undefined && each !== uid);

@@ -31,8 +31,8 @@ describe('machines of an import', () => {
     ['10.0.0.7\n10.0.0.8 nam=x', 'f:2: "nam=x"'],
     ['10.0.0.7 fingerprint=MD5:00', 'f:1: a fingerprint'],
     ['a b', 'f:1: "b"'],
-  ])('are refused with the line: %j', (text, says) => {
-    expect(() => parseHostsFile(text, 'f', defaults)).toThrow(says);
+  ])('are refused with the line: %j', (text, expected) => {
+    expect(() => parseHostsFile(text, 'f', defaults)).toThrow(expected);
   });
 
   it('are each another one', () => {

@@ -35,11 +35,11 @@ export interface ImportAll {
   /** Side by side. */
   parallel: number;
   output: Output;
-  quiet: boolean;
+  noProgress: boolean;
 }
 
 /** Imports all, so many at a time. One that fails keeps no other from being imported. */
-export async function importAll({ hosts, wishOf, ports, parallel, output, quiet }: ImportAll): Promise<ImportResult[]> {
+export async function importAll({ hosts, wishOf, ports, parallel, output, noProgress }: ImportAll): Promise<ImportResult[]> {
   const results: ImportResult[] = [];
   const waiting = [...hosts.entries()];
   const { clock, signal } = ports;
@@ -49,14 +49,14 @@ export async function importAll({ hosts, wishOf, ports, parallel, output, quiet 
     const at = host.port === 22 ? host.host : `${host.host}:${host.port}`;
     const seconds = (): number => Math.round((clock.monotonic() - begun) / 100) / 10;
     const onStep = (step: ImportStep): void => {
-      if (!quiet) output.say('doing', `${at} ${DOING[step]}`);
+      if (!noProgress) output.report('doing', `${at} ${DOING[step]}`);
     };
     try {
       const wish = await wishOf(host);
       const done = await importOne(wish, ports, onStep);
       const result: ImportResult = { host: at, ...stateOf(done), machine: `${wish.pool}/${done.name}`, did: done.did, seconds: seconds() };
-      if (!quiet)
-        output.say(
+      if (!noProgress)
+        output.report(
           'done',
           `${at} ${wish.dryRun ? 'can be imported' : 'is'} machine/${done.name}${wish.dryRun ? '' : ` (${result.phase ?? ''})`}`,
         );
@@ -66,8 +66,8 @@ export async function importAll({ hosts, wishOf, ports, parallel, output, quiet 
       const next = error instanceof CodedError ? error.next : undefined;
       const message = plainText(messageOf(error));
       const state = reason === 'NotJoined' ? 'Pending' : 'Failed';
-      if (!quiet)
-        output.say(state === 'Failed' ? 'failed' : 'waiting', `${at}: ${message}${next === undefined ? '' : `\n  next: ${next}`}`);
+      if (!noProgress)
+        output.report(state === 'Failed' ? 'failed' : 'waiting', `${at}: ${message}${next === undefined ? '' : `\n  next: ${next}`}`);
       return { host: at, state, seconds: seconds(), reason, message, ...(next === undefined ? {} : { next }) };
     }
   }

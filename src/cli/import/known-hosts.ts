@@ -25,7 +25,7 @@ export async function openKnownHosts(path: string): Promise<KnownHosts> {
     const at = line.indexOf(' ');
     const key = hostKeyOf(line.slice(at + 1));
     if (key === undefined)
-      throw cliError('KnownHostsInvalid', `${path}:${index + 1} holds no host key`, { next: `correct or delete that line` });
+      throw cliError('KnownHostsInvalid', `${path}:${index + 1} has no host key`, { next: `correct or delete that line` });
     known.set(line.slice(0, at), [...(known.get(line.slice(0, at)) ?? []), key]);
   }
   const nameOf = (host: string, port: number): string => `[${host}]:${port}`;

@@ -1,49 +1,49 @@
-/** What import runs on a machine, as root. Each looks first, or can be repeated; input is `$1` and so on. */
+/** What import runs on a machine, as root. Each checks first, or can be repeated; input is `$1` and so on. */
 import { script } from '../../api/remote.ts';
 
 /** Args: host and port of the API server. Prints `name=value` lines. */
 export const INSPECT = script`
-say() { printf "%s=%s\n" "$1" "$2"; }
-( . /etc/os-release 2>/dev/null && say os "$ID $ID_LIKE" )
-[ -d /run/systemd/system ] && say systemd yes
-say arch "$(uname -m)"
-say hostname "$(uname -n)"
-say now "$(date +%s)"
-say glibc "$(getconf GNU_LIBC_VERSION 2>/dev/null)"
-for tool in bash tar gzip sha256sum flock timeout; do command -v $tool >/dev/null || say missing $tool; done
+report() { printf "%s=%s\n" "$1" "$2"; }
+( . /etc/os-release 2>/dev/null && report os "$ID $ID_LIKE" )
+[ -d /run/systemd/system ] && report systemd yes
+report arch "$(uname -m)"
+report hostname "$(uname -n)"
+report now "$(date +%s)"
+report glibc "$(getconf GNU_LIBC_VERSION 2>/dev/null)"
+for tool in bash tar gzip sha256sum flock timeout; do command -v $tool >/dev/null || report missing $tool; done
 for folder in /opt /etc /var/lib; do
   mkdir -p $folder 2>/dev/null
-  probe=$(mktemp $folder/.kubenode.XXXXXX 2>/dev/null) && rm -f "$probe" || say readonly $folder
+  probe=$(mktemp $folder/.kubenode.XXXXXX 2>/dev/null) && rm -f "$probe" || report readonly $folder
 done
 set -- "$1" "$2" $(df -Pk /opt | tail -n 1)
-say freeOptKiB "$6"
+report freeOptKiB "$6"
 set -- "$1" "$2" $(df -Pk /var/lib | tail -n 1)
-say freeVarKiB "$6"
-timeout 5 bash -c "exec 3<>/dev/tcp/\$0/\$1" "$1" "$2" 2>/dev/null && say route yes
-say slot "$(readlink /opt/kubenode/agent/current)"
-say enabled "$(systemctl is-enabled kubenode-agent.service 2>/dev/null)"
-say active "$(systemctl is-active kubenode-agent.service 2>/dev/null)"
-for each in /opt/kubenode/agent/.import/*; do [ -x "$each/install" ] && say arrived "$(basename "$each")"; done
+report freeVarKiB "$6"
+timeout 5 bash -c "exec 3<>/dev/tcp/\$0/\$1" "$1" "$2" 2>/dev/null && report route yes
+report slot "$(readlink /opt/kubenode/agent/current)"
+report enabled "$(systemctl is-enabled kubenode-agent.service 2>/dev/null)"
+report active "$(systemctl is-active kubenode-agent.service 2>/dev/null)"
+for each in /opt/kubenode/agent/.import/*; do [ -x "$each/install" ] && report arrived "$(basename "$each")"; done
 if [ -e /etc/kubenode/bootstrap.json ]; then
-  say bootstrap yes
+  report bootstrap yes
   for field in server namespace name uid; do
-    say "bootstrap_$field" "$(sed -n "s/^ *\"$field\": \"\([^\"]*\)\".*/\1/p" /etc/kubenode/bootstrap.json | head -n 1)"
+    report "bootstrap_$field" "$(sed -n "s/^ *\"$field\": \"\([^\"]*\)\".*/\1/p" /etc/kubenode/bootstrap.json | head -n 1)"
   done
 fi
 for each in current pending; do
   file=/var/lib/kubenode/identity/$each.json
   [ -e $file ] || continue
-  say identity yes
-  say identity_uid "$(sed -n "s/^ *\"machineUID\": \"\([^\"]*\)\".*/\1/p" $file | head -n 1)"
+  report identity yes
+  report identity_uid "$(sed -n "s/^ *\"machineUID\": \"\([^\"]*\)\".*/\1/p" $file | head -n 1)"
 done
 for each in /proc/[0-9]*; do
   read -r name 2>/dev/null <"$each/comm" || continue
-  case $name in kubelet) say kubelet "$(basename "$each")" ;; esac
+  case $name in kubelet) report kubelet "$(basename "$each")" ;; esac
 done
 exit 0
 `;
 
-/** 95: another import holds the lock, since two of one machine must not mix. 96: others may write where root runs programs; then it prints the folder. */
+/** 95: another import has the lock, since two of one machine must not mix. 96: others may write where root runs programs; then it prints the folder. */
 export const EXITS = { lock: 95, space: 93, damaged: 92, digest: 91, foreign: 94, start: 90, unsafe: 96 } as const;
 
 /** Args: sha256 of the archive. Body: the archive, compressed by gzip. Nothing is left of one that is not whole. */
@@ -90,7 +90,7 @@ flock -w 20 9 || exit 95
 rm -rf /opt/kubenode/agent/.import
 `;
 
-/** Args: sha256 of the body, UID of the Machine, "hold" or nothing. Body: the bootstrap file. It never takes the place of another Machine's. */
+/** Args: sha256 of the body, UID of the Machine, "hold" or nothing. Body: the bootstrap file. It never replaces the file of another Machine. */
 export const BOOTSTRAP = script`
 exec 9>/run/kubenode-import.lock
 flock -w 20 9 || exit 95
@@ -117,5 +117,5 @@ for turn in 1 2 3; do
 done
 `;
 
-/** The end of what the agent says. */
+/** The last lines of the agent's log. */
 export const JOURNAL = script`journalctl --no-pager --lines=5 -o cat -u kubenode-agent.service | tail -c 2000`;

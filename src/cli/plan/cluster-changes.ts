@@ -9,7 +9,7 @@ export interface ClusterChanges {
   fields: FieldChange[];
 }
 
-/** One for each Cluster that the commit declares. `accepted`: what the hub has applied of Clusters; a field that only somebody else wrote stays. */
+/** One for each Cluster that the commit declares. `accepted`: what the hub has applied of Clusters; a field that only another manager wrote stays. */
 export function clusterChanges(
   rendered: RenderedCommit,
   accepted: RenderedCommit | undefined,

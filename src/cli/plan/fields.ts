@@ -1,4 +1,4 @@
-/** How an object of one commit differs from that of another, field by field. Pure. */
+/** How an object differs between two commits, field by field. Pure. */
 import { canonical } from '../../api/digest.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { KubeObject } from '../../api/wire.ts';
@@ -20,7 +20,7 @@ export function fieldChanges(from: unknown, to: unknown, path: readonly string[]
   return [{ path: pathText(path), ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
 }
 
-/** Of an object what a fleet declares of it. What is in a Secret nobody reads in a plan. */
+/** The fields of an object that a fleet declares. A plan shows nothing of the content of a Secret. */
 export function declared(object: KubeObject): unknown {
   const { metadata, ...rest } = object;
   const { labels, annotations } = metadata;
@@ -35,7 +35,7 @@ export function declared(object: KubeObject): unknown {
 const LONGEST_PATH = 160;
 const PLAIN_KEY = /^[\w./-]+$/;
 
-/** The author of the fleet chooses the keys. One that is no plain word is quoted as in JSON, so that it begins no line and looks like no change. */
+/** The author of the fleet chooses the keys. One that is no plain word is quoted as in JSON, so that it begins no line and resembles no change. */
 function pathText(path: readonly string[]): string {
   const text = path.reduce((before, key) => {
     if (!PLAIN_KEY.test(key)) return `${before}[${JSON.stringify(plainText(key, LONGEST_PATH))}]`;

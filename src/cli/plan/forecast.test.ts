@@ -33,7 +33,7 @@ async function accepted(text: string): Promise<string> {
   return head;
 }
 async function exitCode(revision?: string): Promise<number> {
-  return await report(await hub.plan(revision), undefined, { print: () => undefined, say: () => undefined, live: false, plain: true });
+  return await report(await hub.plan(revision), undefined, { print: () => undefined, report: () => undefined, live: false, plain: true });
 }
 const newest = () => hub.rollouts().at(-1);
 
@@ -52,7 +52,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(text).not.toMatch(/added in p/);
   });
 
-  it('says that a cluster which comes back is taken over', async () => {
+  it('reports that a cluster which comes back is taken over', async () => {
     await accepted(BOTH + all(machines(4), set('1.0.0')));
     hub.prove();
     await accepted(`${IMPORT}\n${T}\n` + all(machines(4), set('1.0.1')));
@@ -68,7 +68,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(code, text).toBe(1);
   });
 
-  it('says that a cluster is paused, or goes on, by the commit', async () => {
+  it('reports that a cluster is paused, or goes on, by the commit', async () => {
     await accepted(BOTH + all(machines(4), set('1.0.0')));
     hub.prove();
     hub.write(
@@ -82,7 +82,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(code, text).toBe(1);
   });
 
-  it('says that something changes where a commit lets a cluster go', async () => {
+  it('reports that something changes where a commit releases a cluster', async () => {
     await accepted(BOTH + all(machines(4), set('1.0.0')));
     hub.prove();
     hub.write(`${IMPORT}\n${T}\n` + all(machines(4), set('1.0.0')));
@@ -93,7 +93,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(code, text).toBe(1);
   });
 
-  it('counts the machines of a set whose own scaling is held back', async () => {
+  it('counts the machines of a set whose own scaling is blocked', async () => {
     await accepted(BOTH + all(machines(40), set('1.0.0')));
     hub.prove();
     hub.write(BOTH + all(machines(2), set('1.0.1')));
@@ -115,7 +115,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(effect, await hub.text()).toMatchObject({ effect: 'Change' });
   });
 
-  it('says of a revert of a revert that it goes through the stages', async () => {
+  it('reports that a revert of a revert goes through the stages', async () => {
     await accepted(BOTH + all(machines(4), set('1.0.0')));
     hub.prove('2026-11-18T00:00:00Z');
     await accepted(BOTH + all(machines(4), set('1.0.1')));
@@ -129,7 +129,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(text, 'so it goes back through the stages').toContain('git revert: goes through the stages again');
   });
 
-  it('says of a revert of a removal that it goes through the stages', async () => {
+  it('reports that a revert of a removal goes through the stages', async () => {
     await accepted(BOTH + all(machines(4), set('1.0.0')));
     hub.prove();
     hub.write(BOTH + all(machines(4)));
@@ -142,7 +142,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(text, 'git revert is no way back at once').not.toContain('git revert: goes back at once');
   });
 
-  it('says of a revert of what was added what the limits of deletions do to it', async () => {
+  it('reports what the limits of deletions do to a revert of an addition', async () => {
     await accepted(BOTH + all(machines(4)));
     hub.prove();
     const more = Array.from(
@@ -159,7 +159,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(text).not.toContain('git revert: takes it away again, at once');
   });
 
-  it('says that git revert of a pool leaves its Namespace', async () => {
+  it('reports that git revert of a pool leaves its Namespace', async () => {
     await accepted(BOTH + all(machines(4)));
     hub.prove();
     hub.write(BOTH + all(machines(4), "cluster.pool('extra');"));
@@ -192,7 +192,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(text).not.toContain('at once, in all stages');
   });
 
-  it('says that a paused rollout holds what the commit wants', async () => {
+  it('reports that a paused rollout blocks what the commit wants', async () => {
     await accepted(BOTH + all(machines(4), set('1.0.0')));
     hub.prove();
     await accepted(BOTH + all(machines(4), set('1.0.1')));
@@ -205,14 +205,14 @@ describe('a plan', { timeout: 280_000 }, () => {
     hub.write(again);
     const text = await hub.text();
     await accepted(again);
-    // The pause of the former Rollout holds the same content in this one (docs/protocols.md#e12): the hub begins nothing.
+    // The pause of the former Rollout blocks the same content in this one (docs/protocols.md#e12): the hub begins nothing.
     const { steps, statuses } = hub.decide(NOW + 86_400_000);
     expect(steps.filter((step) => step.do === 'Apply')).toEqual([]);
     expect(JSON.stringify([...statuses.values()])).toContain('is paused');
     expect(text).toMatch(/paused/);
   });
 
-  it('says of a revert of a new MachineSet that its machines hold it back', async () => {
+  it('reports that its machines block a revert of a new MachineSet', async () => {
     await accepted(BOTH + all(machines(4)));
     hub.prove();
     const more = "new MachineSet(cluster.pool('db'), 'db', { replicas: 10, provider: 'local' });";
@@ -259,7 +259,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(await hub.text()).toMatch(/restart of 40 machines/);
   });
 
-  it('says how a commit disrupts machines that have not got the one before it yet', async () => {
+  it('reports how a commit disrupts machines that have not got the one before it yet', async () => {
     await accepted(BOTH + all(machines(4), set('1.0.0')));
     hub.prove();
     // 2.0.0 is accepted, and waits for the soak of stage test: no cell has it yet.
@@ -303,7 +303,7 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(text).toContain('no route');
   });
 
-  it('says that a unit cannot begin which another Fleet has there', async () => {
+  it('reports that a unit cannot begin where another Fleet has it', async () => {
     await accepted(BOTH + all(machines(4)));
     hub.prove();
     hub.update('p', (cluster) => {

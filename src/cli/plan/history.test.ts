@@ -81,7 +81,7 @@ describe('a revision', () => {
 });
 
 describe('a warning', () => {
-  it('says where the commit lacks what the hub accepted', async () => {
+  it('reports where the commit lacks what the hub accepted', async () => {
     const [first, second] = [await commit(), await commit()];
     const side = await commit([first]);
     expect(await historyWarning(root, second, first, SIGNAL)).toBeUndefined();
@@ -91,7 +91,7 @@ describe('a warning', () => {
     expect(await historyWarning(root, second, 'b'.repeat(40), SIGNAL)).toContain('is not in this clone');
   });
 
-  it('of a shallow clone says that it is not known, not that something is taken back', async () => {
+  it('of a shallow clone reports that it is not known, not that something is taken back', async () => {
     const first = await commit(undefined, 1000);
     const second = await commit(undefined, 2000);
     const third = await commit(undefined, 3000);

@@ -1,4 +1,4 @@
-/** A plan for people: one paragraph a unit, one line for all clusters of a stage of which the same becomes. Pure. */
+/** A plan for people: one paragraph a unit, one line for all clusters of a stage that change in the same way. Pure. */
 import { canonical } from '../../api/digest.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { MachineEffect } from './disruption.ts';
@@ -8,7 +8,7 @@ import type { ClusterChanges } from './cluster-changes.ts';
 import type { FieldChange } from './fields.ts';
 import type { Made } from './make.ts';
 
-/** Clusters of one stage of which the same becomes. */
+/** Clusters of one stage that change in the same way. */
 export interface Group {
   stage: string;
   clusters: ClusterForecast[];
@@ -43,13 +43,13 @@ function refusedLines(refusal: Refusal): string[] {
 
 type Refusal = Extract<Made['result'], { state: 'Refused' }>;
 
-/** What the code of the fleet threw is part of the message: a line of it that is not the first is marked, so that it looks like no line of the plan. */
+/** What the code of the fleet threw is part of the message: a line of it that is not the first is marked, so that it resembles no line of the plan. */
 export function refusalLines({ message, next }: Refusal): string[] {
   const lines = message.split('\n').map((line, index) => plainText(index === 0 ? line : `  | ${line}`, LONGEST_LINE));
   return next === undefined ? lines : [...lines, plainText(`next: ${next}`, LONGEST_LINE)];
 }
 
-/** The summary first, then what is deleted: where a comment is cut, these are in it. Each is one line, whatever the fleet and its cells wrote into it. */
+/** The summary first, then what is deleted: where a comment is cut, these are in it. Each is one line, also when the fleet or its cells wrote line breaks into it. */
 export function forecastLines(forecast: Forecast): string[] {
   const units = forecast.units.toSorted((a, b) => Number(deletes(b)) - Number(deletes(a)));
   const lines = [...summaryLines(forecast), ...units.flatMap((unit) => ['', ...unitLines(unit)])];
@@ -108,7 +108,7 @@ function fieldGroups(groups: readonly Group[]): { only: string | undefined; chan
 export function fieldLines(changes: readonly FieldChange[] | undefined): string[] {
   if (changes === undefined) return ['what is there now is not known here'];
   const lines = changes.slice(0, MOST_FIELDS).flatMap(({ path, from, to }) => {
-    // The whole object is made, or removed: its name says enough.
+    // The whole object is made, or removed: its name is enough.
     if (path === '') return [];
     return [`${path}: ${valueText(from)} → ${valueText(to)}`];
   });
@@ -234,7 +234,7 @@ export function summaryLines(forecast: Forecast): string[] {
     ...clusters.flatMap(clusterLines),
     ...blockedLines(blocked),
     ...kept.map(({ unit, cluster }) => `${unit} stays in ${cluster}: a Namespace is never deleted`),
-    ...(left.length === 0 ? [] : [`The commit no longer declares ${namesText(left)}: what was applied there stays, and nobody manages it`]),
+    ...(left.length === 0 ? [] : [`The commit no longer declares ${namesText(left)}: what was applied there stays, unmanaged`]),
   ];
 }
 

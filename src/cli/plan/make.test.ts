@@ -141,7 +141,7 @@ describe('a plan', { timeout: 120_000 }, () => {
     );
   });
 
-  it('of a new version says stages, machines, disruption, batches, soaks and what taking it back costs', async () => {
+  it('of a new version reports stages, machines, disruption, batches, soaks and what taking it back costs', async () => {
     const hub = await hubAt(await commit('1.0.0'), '1.0.0');
     const second = await commit('1.0.1');
     const made = await planOf(hub, second.slice(0, 8));
@@ -163,7 +163,7 @@ MachineComponentSet/tool  fleet/main.ts:13:3
     expect(await planOf(kept, 'main')).toEqual({ ...made, commit: second });
   });
 
-  it('of a minor version says that nodes are drained, and of machines that the fleet does not have that they may be too', async () => {
+  it('of a minor version reports that nodes are drained, and that machines which the fleet does not have may be drained too', async () => {
     const hub = await hubAt(await commit('1.0.0'), '1.0.0', 4, ({ status }) => {
       if (status?.machines !== undefined) status.machines.total += 3;
     });
@@ -173,7 +173,7 @@ MachineComponentSet/tool  fleet/main.ts:13:3
     );
   });
 
-  it('of a revert says that it goes back at once; where that was revoked, through the stages', async () => {
+  it('of a revert reports that it goes back at once; where that was revoked, through the stages', async () => {
     const first = await commit('1.0.0');
     const before = await hubAt(first, '1.0.0');
     const proven = (name: string) => before.clusters.find(({ metadata }) => metadata.name === name)?.status?.units ?? [];
@@ -194,21 +194,21 @@ MachineComponentSet/tool  fleet/main.ts:13:3
     expect(text(await planOf(await withHistory(true)))).not.toContain('at once, in all stages');
   });
 
-  it('says which machines are made, let go, or held back by the limits of deletions', async () => {
+  it('reports which machines are made or released, and which deletions the limits block', async () => {
     const hub = await hubAt(await commit('1.0.0', 40), '1.0.0', 40);
     write('1.0.0', 43);
     expect(text(await planOf(hub))).toContain('spec.replicas: 40 → 43\n  stage prod, changed in p, makes 3 machines');
     write('1.0.0', 38);
     expect(text(await planOf(hub))).toContain('stage prod, changed in p, lets 2 machines go');
     write('1.0.0', 4);
-    const held = text(await planOf(hub));
-    expect(held).toContain(
+    const printed = text(await planOf(hub));
+    expect(printed).toContain(
       'Nothing changes.\nHeld back: it would let too many machines go: cluster "p" of stage "prod": 36 of its 40 machines would go',
     );
-    expect(held).toContain('next: let them go: set prune:');
+    expect(printed).toContain('next: let them go: set prune:');
   });
 
-  it('says what the hub would refuse, with the place, and that a cluster cannot begin', async () => {
+  it('reports what the hub would refuse, with its position, and that a cluster cannot begin', async () => {
     const hub = await hubAt(await commit('1.0.0'), '1.0.0', 4, (cluster) => {
       const [condition] = cluster.status?.conditions ?? [];
       if (cluster.metadata.name === 't' && condition !== undefined) Object.assign(condition, { status: 'False', message: 'no route' });

@@ -141,7 +141,7 @@ async function judgeSignatures(
 ): Promise<string[]> {
   if (spec.signatures === undefined) return [];
   if (spec.signatures.allowedSigners === WITHHELD)
-    return ['the Fleet accepts only signed commits, and a snapshot does not say whose: signatures were not checked'];
+    return ['the Fleet accepts only signed commits, and a snapshot does not contain their keys: signatures were not checked'];
   const commits = status?.commit === undefined ? [] : await commitsSince(folder, head, status.commit, signal);
   const signers = parseAllowedSigners(spec.signatures.allowedSigners);
   const { refused } = await source.verifyRange({ head, commits }, signers, Date.now(), () => undefined, signal);

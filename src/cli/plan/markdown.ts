@@ -9,7 +9,7 @@ export const MARKER = '<!-- kubenode plan -->';
 /** A comment on GitHub takes 65,536 characters. */
 const MOST = 60_000;
 const MOST_WARNINGS = 8;
-/** So that the fence that holds them is short. */
+/** A limit, so that the fence around them is short. */
 const MOST_BACKTICKS = 8;
 
 export function planMarkdown(made: Made, most = MOST): string {

@@ -9,7 +9,7 @@ import { selects } from '../../controllers/shared/selection.ts';
 
 type Selected = Parameters<typeof selects>[1];
 
-/** Machines that selectors cannot tell apart: all of one MachineSet, or one declared Machine. */
+/** Machines that selectors cannot distinguish: all of one MachineSet, or one declared Machine. */
 export interface MachineGroup {
   /** Of its MachineSet: `namespace/name`. */
   key: string | undefined;

@@ -21,7 +21,7 @@ describe('a plan and the hub', { timeout: 120_000 }, () => {
   it.each([
     ['E1: a kind of KubeNode of another group', 'KindRefused', [objectOf('cluster.x-k8s.io/v1beta1', 'MachineSet')]],
     ['E1: one kind and name in two groups', 'Duplicate', [objectOf('a.example.com/v1', 'Widget'), objectOf('b.example.com/v1', 'Widget')]],
-    ['E1: another group than that of what is there', 'GroupChanged', [objectOf('b.example.com/v1', 'Former')]],
+    ['E1: another group than the existing objects have', 'GroupChanged', [objectOf('b.example.com/v1', 'Former')]],
     ['E18: 501 units', 'CommitTooLarge', Array.from({ length: 501 }, (_, index) => objectOf('v1', 'ConfigMap', `c${index}`))],
   ])('refuse %s', async (_what, code, objects) => {
     const first = await hub.commit(objectsOf([objectOf('a.example.com/v1', 'Former')]));

@@ -31,7 +31,7 @@ export async function takeSnapshot(hub: Client, nowMs: number): Promise<HubSnaps
   };
 }
 
-/** In place of the allowed signers: a plan knows that they are asked for, and not who they are. */
+/** Stands for the allowed signers: a plan knows that the Fleet requires signatures, but not whose. */
 export const WITHHELD = '(withheld)';
 
 /** As it is kept in a file: only the fields that a plan reads, so that no address, message or name from a cell gets into it. */
@@ -85,7 +85,7 @@ function clusterOf({ apiVersion, kind, metadata, spec, status }: Stored<Cluster>
 
 function recordOf(record: UnitStatus): UnitStatus {
   const { inventory: _inventory, halt, ...rest } = record;
-  return { ...rest, ...(halt === undefined ? {} : { halt: { ...halt, message: 'kubenode rollout show says why' } }) };
+  return { ...rest, ...(halt === undefined ? {} : { halt: { ...halt, message: 'kubenode rollout show reports why' } }) };
 }
 
 function rolloutOf({ apiVersion, kind, metadata, spec, status }: Stored<Rollout>): object {

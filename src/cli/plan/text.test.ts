@@ -83,13 +83,13 @@ describe('the text of a plan', { timeout: 280_000 }, () => {
     for (const line of planLines(made).join('\n').split('\n')) expect(line.trim()).not.toMatch(/^(Nothing changes|::)/);
   });
 
-  it('says in the comment that its snapshot is old', async () => {
+  it('reports in the comment that its snapshot is old', async () => {
     await accepted(fleetText('{}'));
     hub.prove();
     const file = join(hub.root, 'hub.json');
     writeFileSync(file, snapshotText(await hub.snapshot()));
-    const said: string[] = [];
-    const output = { print: (text: string) => void said.push(text), say: () => undefined, live: false, plain: true };
+    const printed: string[] = [];
+    const output = { print: (text: string) => void printed.push(text), report: () => undefined, live: false, plain: true };
     // Ten days later, in CI, where stderr is not what people read.
     const snapshot = await ofFile(file, Date.parse('2026-12-02T00:00:00Z'));
     await report(
@@ -97,7 +97,7 @@ describe('the text of a plan', { timeout: 280_000 }, () => {
       'markdown',
       output,
     );
-    expect(said.join('')).toMatch(/old/);
+    expect(printed.join('')).toMatch(/old/);
   });
 });
 

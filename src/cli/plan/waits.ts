@@ -57,7 +57,7 @@ function blockedUnit({ unit, clusters }: UnitForecast, { view, planned, known }:
   const wanted = new Map(planned.units.find((each) => each.unit === unit)?.clusters.map(({ name, digest }) => [name, digest]));
   return clusters.flatMap(({ name: cluster, lane }) => {
     const owner = known.foreign(cluster, unit);
-    // The newest: a pause is of what it paused, whatever commits come after (docs/protocols.md#e12).
+    // The newest: a pause belongs to what it paused, also after later commits (docs/protocols.md#e12).
     const pause = view.rollouts.findLast(
       ({ spec }) =>
         spec.paused === true &&

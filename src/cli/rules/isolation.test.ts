@@ -48,7 +48,7 @@ const COMMANDS = ['rules check', 'rules test', 'component verify --keys key.pub'
 describe.each(COMMANDS)('kubenode %s', (command) => {
   const words = command.split(' ');
 
-  it('says behind which wall it rendered', () => {
+  it('reports with which isolation it rendered', () => {
     const { status, stderr } = kubenode([], ...words);
     expect(stderr).toContain(`rendered at isolation ${here}`);
     expect(status).toBe(0);
@@ -63,7 +63,7 @@ describe.each(COMMANDS)('kubenode %s', (command) => {
     expect(status).toBe(0);
   });
 
-  it('runs no fleet code where namespaces are asked for and are not to be had', () => {
+  it('runs no fleet code where namespaces are requested but not available', () => {
     write('fleet/main.ts', `${MAIN}console.log('ran'); throw new Error('it ran');\n`);
     try {
       const { status, stdout, stderr } = kubenode(weaken(), ...words, '--isolation', 'namespaces');

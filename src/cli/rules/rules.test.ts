@@ -43,14 +43,14 @@ const history = (name: string, content: string | object) => write(`rules/histori
 const load = async () =>
   await fleetRules({ root, entry: DEFAULT_ENTRY, include: DEFAULT_INCLUDE }, await childBundle(), AbortSignal.timeout(30_000));
 
-/** What a command prints on stdout and says on stderr, and its exit code. */
+/** What a command prints on stdout and stderr, and its exit code. */
 function printed(report: (output: Output) => number): string {
   const lines: string[] = [];
   const code = report({
     live: false,
     plain: true,
     print: (text) => void lines.push(text),
-    say: (word, message) => void lines.push(`(${word}) ${message}`),
+    report: (word, message) => void lines.push(`(${word}) ${message}`),
   });
   return `${lines.join('\n')}\n(exit ${code})\n`;
 }
@@ -178,7 +178,7 @@ describe('kubenode rules check', () => {
     },
   );
 
-  it('says that a fleet has no rules, and that a folder has no fleet', async () => {
+  it('reports that a fleet has no rules, and that a folder has no fleet', async () => {
     rmSync(join(root, 'rules'), { recursive: true });
     write('fleet/main.ts', "import { fleet } from 'kubenode/constructs';\nfleet.cluster('a').pool('web');\n");
     expect(await check()).toBe('(warning) the fleet has no repair rules\n(exit 0)\n');
@@ -188,7 +188,7 @@ describe('kubenode rules check', () => {
 });
 
 describe('kubenode rules test', () => {
-  it('says what happened in each history', async () => {
+  it('reports what happened in each history', async () => {
     history('heals', HEALS);
     history('never', { name: 'must not fire', events: HEALS.events.slice(0, 1), expect: [] });
     await expect(await test()).toMatchFileSnapshot('golden/test.txt');

@@ -1,4 +1,4 @@
-/** The files of a fleet as they stand in a folder: what the next commit would hold. */
+/** The files of a fleet as they are in a folder: what the next commit would contain. */
 import { posix } from 'node:path';
 import { listTree, readTreeFile, treeEntry } from '../tree-files.ts';
 import { cliError } from '../errors.ts';

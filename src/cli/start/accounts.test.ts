@@ -25,7 +25,7 @@ let puts: { cell: string; kubeconfig: string }[];
 let warnings: string[];
 
 beforeEach(async () => {
-  // What the hub is given is held against the machine's clock.
+  // The hub's credentials are checked against the machine's clock.
   clock = fakeClock(Date.now());
   ended = new AbortController();
   clusters = [];
@@ -113,7 +113,7 @@ it('renews every token at half of its life, until it ends', async () => {
   expect(puts).toHaveLength(2);
 });
 
-it('says that a token was not renewed, and tries again', async () => {
+it('reports that a token was not renewed, and tries again', async () => {
   await open();
   const before = tokenAt('hub');
   const hub = clients.get('hub');

@@ -20,7 +20,7 @@ export interface AccountsOptions {
   /** The administrator's, with everything in it. */
   kubeconfig: string;
   cells: readonly string[];
-  /** Made; holds tokens. */
+  /** Made here; contains tokens. */
   dir: string;
   /** The hub's access to a cell, whenever it changes. */
   putCluster: (cell: string, kubeconfig: string) => Promise<void>;

@@ -85,7 +85,7 @@ export async function installEverywhere(system: LocalSystem, clients: ReadonlyMa
       const made = await installing.catch((cause: unknown) => {
         throw cliError('NotPrepared', `${where}: ${messageOf(cause)}`, { cause });
       });
-      if (given !== undefined) output.say('done', `${where}: there are now ${made}`);
+      if (given !== undefined) output.report('done', `${where}: there are now ${made}`);
     }),
   );
 }

@@ -25,7 +25,7 @@ it('serves artifacts by name and nothing beside them', async () => {
   }
 });
 
-it('says clearly that its port is in use', async () => {
+it('reports clearly that its port is in use', async () => {
   const first = await serveArtifacts(dir, 0);
   try {
     const port = Number(new URL(first.url).port);

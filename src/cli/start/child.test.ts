@@ -11,14 +11,14 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true }));
 
-const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+const noLog = { debug() {}, info() {}, warn() {}, error() {} };
 const options = (script: string, extra = {}) => ({
   name: 'x',
   command: process.execPath,
   args: ['-e', script],
   logFile: join(dir, 'x.log'),
   clock: systemClock(),
-  log: quiet,
+  log: noLog,
   ...extra,
 });
 
@@ -41,7 +41,7 @@ it('starts a process again that was killed, and stops it when asked', async () =
   expect(child.pid).toBeUndefined();
 });
 
-it('kills what does not hear SIGTERM', async () => {
+it('kills a child that ignores SIGTERM', async () => {
   const child = keepRunning(options('process.on("SIGTERM", () => {}); console.log("unresponsive"); setInterval(() => {}, 1000)'));
   await vi.waitFor(() => expect(readFileSync(join(dir, 'x.log'), 'utf8')).toContain('unresponsive'), 10_000);
   await child.stop(50);

@@ -54,7 +54,7 @@ interface Part {
 }
 
 let files = 0;
-/** A kubeconfig as a person has it, with one context more than is wanted; `parts` says what is different. */
+/** A kubeconfig as a person has it, with one context more than is wanted; `parts` is what differs. */
 function kubeconfig(parts: Record<string, Part | undefined> = {}): string {
   const names = [...NAMES, 'other'].filter((name) => !(name in parts) || parts[name] !== undefined);
   const text = stringify({
@@ -84,7 +84,7 @@ it('takes the four contexts and nothing else, with all that the hub needs of the
 it.each<[string, Record<string, Part | undefined>, RegExp]>([
   ['a missing context', { pre: undefined }, /pre: there is no context "pre" in/],
   ['a server without authority', { prod: { cluster: {} } }, /prod: its cluster has no certificate-authority-data/],
-  ['a server that nobody verifies', { prod: { cluster: { 'insecure-skip-tls-verify': true } } }, /prod: .*insecure-skip-tls-verify is set/],
+  ['a server that is not verified', { prod: { cluster: { 'insecure-skip-tls-verify': true } } }, /prod: .*insecure-skip-tls-verify is set/],
   ['a server that is not there', { test: { server: 'https://127.0.0.1:1' } }, /test: .*127\.0\.0\.1:1/],
   ['a user who is refused', { hub: { user: { token: 'nobody' } } }, /hub: .*Unauthorized/],
   ['a user whose credentials come from a file', { hub: { user: { tokenFile: 'ca.crt' } } }, /hub: its user has a program or a token file/],
@@ -94,15 +94,15 @@ it.each<[string, Record<string, Part | undefined>, RegExp]>([
     (thrown: unknown) => thrown,
   );
   expect(error).toMatchObject({ code: 'ControlPlanesUnusable', message: expect.stringMatching(message) });
-  // Of the others nothing is to be said.
+  // Nothing is reported about the others.
   expect(String(error).match(/\n/g)).toHaveLength(1);
 });
 
-it('refuses two cells on one server, and says all that is wrong at once', async () => {
+it('refuses two cells on one server, and reports all problems at once', async () => {
   const path = kubeconfig({ hub: undefined, prod: { server: `${urls['test']}/` } });
   await expect(readControlPlanes(path)).rejects.toThrow(/hub: there is no context[^]*prod: it is https:.*, as is test/);
 });
 
-it('says that there is no file', async () => {
+it('reports that there is no file', async () => {
   await expect(readControlPlanes(join(dir, 'none'))).rejects.toMatchObject({ code: 'KubeconfigAbsent' });
 });

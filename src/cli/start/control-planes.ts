@@ -9,7 +9,7 @@ import { loadKubeconfig, type LoadedConnection } from '../../kube/kubeconfig.ts'
 import { CELLS } from './prepare.ts';
 import { cliError } from '../errors.ts';
 
-/** Control planes that somebody else runs, looked at and found good. */
+/** Control planes that others run, checked and found usable. */
 export interface ControlPlanes {
   /** A kubeconfig of the contexts that are used and nothing else, everything in it. Secret. */
   readonly kubeconfig: string;

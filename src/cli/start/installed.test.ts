@@ -58,17 +58,17 @@ const outcome = (work: Promise<unknown>): Promise<string> =>
   );
 
 describe('on the own API servers of `npm start`', () => {
-  it('the hub and the controllers of a cell may do what their roles say, and nothing else', async () => {
+  it('the hub and the controllers of a cell may do what their roles grant, and nothing else', async () => {
     expect(await outcome(as('hub', 'kubenode-hub').list(Fleets))).toBe('done');
     expect(await outcome(as('hub', 'kubenode-hub').list(Secrets, { namespace: 'default' }))).toMatch(/is forbidden/);
     const cell = as('cell', 'kubenode-cell');
     expect(await outcome(cell.list(Machines))).toBe('done');
     expect(await outcome(cell.list(Secrets, { namespace: 'web' }))).toMatch(/is forbidden/);
-    // It writes by impersonating the writers, of which each has fields of its own.
+    // It writes by impersonating the writers. Each writer has its own fields.
     expect(await outcome(cell.patch(Machines, KEY, { merge: { spec: { hold: true } } }))).toMatch(/is forbidden/);
   });
 
-  it('a writer whom RBAC lets write a Machine is held to its own fields by the policies', async () => {
+  it('a writer whom RBAC lets write a Machine is limited to its own fields by the policies', async () => {
     const order = { operation: { id: 'r1', epoch: 1, kind: 'Change', notAfter: '2099-01-01T00:00:00Z' } };
     const write = (account: string): Promise<string> =>
       outcome(as('cell', account).patch(Machines, KEY, { merge: { spec: order } }, { dryRun: true }));

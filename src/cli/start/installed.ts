@@ -64,8 +64,8 @@ export async function installOn(
       signal,
     });
   const deadline = clock.monotonic() + IN_FORCE_MS;
-  const until = async (what: string, holds: () => Promise<boolean>): Promise<void> => {
-    while (!(await holds())) {
+  const until = async (what: string, isMet: () => Promise<boolean>): Promise<void> => {
+    while (!(await isMet())) {
       if (clock.monotonic() > deadline) throw new Error(`${what}: not within ${IN_FORCE_MS / 1000} s`);
       await sleep(clock, 100, signal);
     }

@@ -63,11 +63,11 @@ async function bringUp(options: LocalOptions, signal: AbortSignal, closing: Loca
   const ports = await choosePorts(options, given);
   const artifacts = await serveArtifacts(await artifactFolder(), ports.artifacts);
   closing.push(() => artifacts.close());
-  output.say('doing', `starting ${given === undefined ? 'the API servers, ' : ''}the controllers and the nodes`);
+  output.report('doing', `starting ${given === undefined ? 'the API servers, ' : ''}the controllers and the nodes`);
   const state = openState(options.state, ports, given?.servers);
   const repository = options.repository ?? (await ownRepository(state.repository, options.source));
   if (options.repository === undefined)
-    output.say('doing', `${options.source} is no Git repository; the fleet is followed in ${repository}`);
+    output.report('doing', `${options.source} is no Git repository; the fleet is followed in ${repository}`);
   const system: LocalSystem = { state, given, ports, output, clock, log, signal, closing };
   const processes = new LocalProcesses(system);
 
@@ -84,7 +84,7 @@ async function bringUp(options: LocalOptions, signal: AbortSignal, closing: Loca
     dir: join(state.dir, 'accounts'),
     putCluster: (cell, kubeconfig) => putCluster(hub, cell, kubeconfig),
     clock,
-    warn: (message) => output.say('warning', message),
+    warn: (message) => output.report('warning', message),
     signal,
   });
   const [agent, controllers] = await bundles;

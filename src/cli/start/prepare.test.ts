@@ -6,7 +6,7 @@ import { systemClock } from '../../kube/clock.ts';
 import { createClient } from '../../kube/http-client.ts';
 import { putFleet } from './prepare.ts';
 
-test('another start keeps what somebody made of the stages, and follows the repository', async () => {
+test('another start keeps edits of the stages, and follows the repository', async () => {
   const cluster = await openCluster({ name: 'hub', state: 'memory', clock: systemClock({ ref: true }) });
   try {
     const hub = createClient(cluster.asUser(), { fieldManager: 'a-test' });

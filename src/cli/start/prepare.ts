@@ -30,7 +30,7 @@ export async function putFleet(hub: Client, { repository, branch }: { repository
     metadata: { name: FLEET },
     spec: {
       source: { path: repository, ...(branch === undefined ? {} : { branch }), pollSeconds: 5 },
-      // Seconds, so that a change can be watched; a real fleet soaks for hours. What somebody made of them since stays.
+      // Seconds, so that a change can be watched; a real fleet soaks for hours. Later edits stay.
       stages: stored?.spec.stages ?? CELLS.map((stage) => ({ name: stage, clusterSelector: { stage }, soakSeconds: 1, maxClusters: 1 })),
     },
   };

@@ -29,7 +29,7 @@ export class LocalProcesses {
       log,
       onExit: (why) => {
         onExit?.(why);
-        if (!signal.aborted) output.say('warning', `${label} ended (${why}); it is started again`);
+        if (!signal.aborted) output.report('warning', `${label} ended (${why}); it is started again`);
       },
     });
     closing.push(() => child.stop());

@@ -13,7 +13,7 @@ export class ProgressLines {
   }
 
   print(word: Word, message: string): void {
-    this.#output.say(word, message);
+    this.#output.report(word, message);
   }
 
   /** Calls `print` where `value` is not what `key` had last. */

@@ -32,7 +32,7 @@ beforeEach(() => {
   ]);
   progress = followProgress({
     clients,
-    output: { print: () => undefined, say: (word, message) => void lines.push(`${word}: ${message}`), live: false, plain: true },
+    output: { print: () => undefined, report: (word, message) => void lines.push(`${word}: ${message}`), live: false, plain: true },
     clock: systemClock(),
     log,
     signal: new AbortController().signal,
@@ -98,12 +98,12 @@ const reported = async (line: string): Promise<void> =>
 it('reports what is only applied and accepted in one line a cluster, and of what changes machines step by step', async () => {
   await begin();
   const order: Phase[] = ['Pending', 'Waiting', 'Verified'];
-  const places = STAGES.flatMap((cluster) => FIRST.map((unit) => `${cluster} ${unit}`));
-  for (let step = 0; step <= places.length; step += 1) {
-    // One place after the other is applied, and the one before it verified.
+  const pairs = STAGES.flatMap((cluster) => FIRST.map((unit) => `${cluster} ${unit}`));
+  for (let step = 0; step <= pairs.length; step += 1) {
+    // One unit in one cluster after the other is applied, and the one before it verified.
     hub.put(
       Rollouts,
-      rollout(FIRST, (unit, cluster) => order[Math.max(0, Math.min(2, step - places.indexOf(`${cluster} ${unit}`)))] ?? 'Pending'),
+      rollout(FIRST, (unit, cluster) => order[Math.max(0, Math.min(2, step - pairs.indexOf(`${cluster} ${unit}`)))] ?? 'Pending'),
     );
   }
   hub.put(
@@ -159,7 +159,7 @@ it('reports each unit that is in trouble, however many there are', async () => {
   expect(lines).toContain('waiting: main-1 NodeRemedier/rule-3 on test: no route');
 });
 
-it('says nothing of what was over before it started, nor of the first moments of a machine', async () => {
+it('reports nothing that ended before it started, and nothing of the first moments of a machine', async () => {
   hub.put(
     Rollouts,
     rollout(FIRST, () => 'Verified'),

@@ -13,7 +13,7 @@ export async function ownRepository(dir: string, source: string): Promise<string
   if (fs.existsSync(dir)) return dir;
   const shipped = fs.existsSync(join(source, 'fleet')) ? source : fileURLToPath(new URL('../../../', import.meta.url));
   if (!fs.existsSync(join(shipped, 'fleet'))) {
-    throw cliError('NoFleet', `${source} holds no fleet/ folder and no Git repository`, {
+    throw cliError('NoFleet', `${source} has no fleet/ folder and no Git repository`, {
       next: 'run it in a checkout, or name one: --repository DIR',
     });
   }

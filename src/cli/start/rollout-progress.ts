@@ -34,10 +34,10 @@ function reportUnit(lines: ProgressLines, { metadata }: Rollout, unit: Unit, isG
 
 function reportGathered(lines: ProgressLines, rollout: Rollout, gathered: readonly Unit[]): void {
   for (const cluster of rollout.spec.stages.flatMap(({ clusters }) => clusters)) {
-    const places = gathered.flatMap((unit) => (unit.clusters ?? []).filter(({ name }) => name === cluster));
-    if (places.length === 0 || places.some(({ phase }) => phase !== 'Verified')) continue;
+    const states = gathered.flatMap((unit) => (unit.clusters ?? []).filter(({ name }) => name === cluster));
+    if (states.length === 0 || states.some(({ phase }) => phase !== 'Verified')) continue;
     lines.once(`${rollout.metadata.name} ${cluster}`, 'Verified', () => {
-      if (places.some(({ verifiedAt }) => verifiedAt !== undefined))
+      if (states.some(({ verifiedAt }) => verifiedAt !== undefined))
         lines.print('done', `${rollout.metadata.name} ${summary(gathered)} on ${cluster}: verified`);
     });
   }

@@ -26,11 +26,11 @@ type Servers = Readonly<Record<string, string>>;
 interface State {
   format: number;
   ports: Ports;
-  /** Where the API servers are somebody else's. */
+  /** Where others run the API servers. */
   servers?: Servers;
 }
 
-/** The ports that an existing folder holds to; undefined when there is none yet. Refuses as `openState` does. */
+/** The ports that an existing folder uses; undefined when there is none yet. Refuses as `openState` does. */
 export function readPorts(dir: string): Ports | undefined {
   return read(dir)?.ports;
 }

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true }));
 
-function said(): string {
+function printed(): string {
   let text = '';
   const nothing = {
     firstState: async () => {},
@@ -22,7 +22,7 @@ function said(): string {
     stop: async () => {},
   };
   welcome({
-    output: { print: (line) => (text += line), say: () => undefined, live: false, plain: false },
+    output: { print: (line) => (text += line), report: () => undefined, live: false, plain: false },
     state: openState(join(dir, 'state'), { server: 1, artifacts: 2 }),
     repository: dir,
     branch: undefined,
@@ -33,15 +33,15 @@ function said(): string {
 }
 
 it('shows how to make a node ill where a rule would notice', () => {
-  expect(said()).not.toContain('kern.log');
+  expect(printed()).not.toContain('kern.log');
   mkdirSync(join(dir, 'rules'));
   writeFileSync(join(dir, 'rules', 'readonly-filesystem.ts'), '');
-  expect(said()).toContain(`>> ${join(dir, 'state', 'nodes')}/$uid/root/var/log/kern.log\n`);
+  expect(printed()).toContain(`>> ${join(dir, 'state', 'nodes')}/$uid/root/var/log/kern.log\n`);
 });
 
 it('shows the line to edit where a later version is packed', () => {
   mkdirSync(join(dir, 'fleet'));
   writeFileSync(join(dir, 'fleet', 'versions.ts'), "export const kubelet = localKubelet('1.0.0');\n");
   writeFileSync(join(dir, 'fleet', 'artifacts.lock.json'), JSON.stringify({ 'local-kubelet': { '1.0.0': {}, '1.0.1': {} } }));
-  expect(said()).toMatch(/line 1, make 1\.0\.0 1\.0\.1:\n {4}export const kubelet/);
+  expect(printed()).toMatch(/line 1, make 1\.0\.0 1\.0\.1:\n {4}export const kubelet/);
 });

@@ -35,7 +35,7 @@ export function welcome({ output, state, repository, progress, branch, servers }
     `  hub    ${progress.clusters().length} clusters declared${at('hub')}`,
     ...CELLS.map((cell) => `  ${cell.padEnd(6)} ${progress.machines(cell).length} machines so far${at(cell)}`),
     '',
-    'Look around:',
+    'Explore:',
     `  ${kubectl} --context test get machines -A`,
     `  ${kubectl} --context hub get rollouts`,
     '  npx kubenode status',
@@ -49,13 +49,13 @@ export function welcome({ output, state, repository, progress, branch, servers }
     ...(existsSync(join(repository, 'rules', 'readonly-filesystem.ts'))
       ? [
           '',
-          'Make a node ill (its rule is in Shadow: 30 s later it says what it would do):',
+          'Make a node ill (its rule is in Shadow: 30 s later it reports what it would do):',
           `  uid=$(${kubectl} --context test get machines -A -o jsonpath='{.items[0].metadata.uid}')`,
           `  echo '${FAULTS.readonly}' >> ${here(state.nodes)}/$uid/root/var/log/kern.log`,
           `  ${kubectl} --context test get remedyoperationjobs -A`,
           '  npx kubenode why --context test rule/readonly-filesystem     or the name of a node, or of a job',
           `  It stays ill: only a boot clears what its kernel logged. To have it repaired, make the mode 'Enforce' in ${here(join(repository, 'rules', 'readonly-filesystem.ts'))},`,
-          '  and commit: each stage tries the rule in Shadow first, for ten minutes or more; `npx kubenode rollout show` says until when.',
+          '  and commit: each stage tries the rule in Shadow first, for ten minutes or more; `npx kubenode rollout show` shows until when.',
         ]
       : []),
     '',

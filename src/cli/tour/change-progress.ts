@@ -12,7 +12,7 @@ export const statusOf = (machine: Machine, component: string) => machine.status?
 export const unitOf = (rollout: Rollout | undefined, component: string) =>
   rollout?.status?.units?.find((unit) => unit.unit.includes(component));
 
-/** A version counts only when the API says so, the installed files say so, and the process itself says so. */
+/** A version counts only when the API, the installed files and the process itself all report it. */
 export async function runs(system: TourSystem, machine: Machine, component: string, version: string): Promise<boolean> {
   const found = statusOf(machine, component);
   if (found?.version !== version || found.state !== 'Healthy') return false;
@@ -24,7 +24,7 @@ export async function everywhere(system: TourSystem, component: string, version:
   return true;
 }
 
-export async function holds(system: TourSystem, cell: CellName, component: string, version: string): Promise<number> {
+export async function machinesWith(system: TourSystem, cell: CellName, component: string, version: string): Promise<number> {
   let count = 0;
   for (const machine of await system.machines(cell)) if (statusOf(machine, component)?.version === version) count += 1;
   return count;

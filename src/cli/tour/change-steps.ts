@@ -2,7 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { Rollouts } from '../../api/rollout.ts';
-import { accepted, everywhere, follow, holds, runs, statusOf, unitOf } from './change-progress.ts';
+import { accepted, everywhere, follow, machinesWith, runs, statusOf, unitOf } from './change-progress.ts';
 import type { TourFleet } from './fleet.ts';
 import { unitPids } from './node-service.ts';
 import type { TourSystem } from './system.ts';
@@ -35,7 +35,7 @@ const inStages = (system: TourSystem, fleet: TourFleet): TourStep => ({
   name: 'a bumped component goes test → pre → prod in batches, and another component does not wait for it',
   async run() {
     const first = await fleet.bump(RUNTIME, '1.0.1');
-    await system.until('test has begun', 20_000, async () => (await holds(system, 'test', RUNTIME, '1.0.1')) > 0);
+    await system.until('test has begun', 20_000, async () => (await machinesWith(system, 'test', RUNTIME, '1.0.1')) > 0);
     const second = await fleet.bump(DETECTOR, '1.0.1');
     let overlapped = false;
     let mostInProd = 0;
@@ -43,10 +43,11 @@ const inStages = (system: TourSystem, fleet: TourFleet): TourStep => ({
     const { order } = await follow(system, { commit: first, component: RUNTIME, version: '1.0.1', ms: 90_000 }, async () => {
       if (!overlapped) {
         overlapped =
-          (await holds(system, 'test', DETECTOR, '1.0.1')) > 0 && (await holds(system, 'prod', RUNTIME, '1.0.1')) < MACHINES.prod;
+          (await machinesWith(system, 'test', DETECTOR, '1.0.1')) > 0 &&
+          (await machinesWith(system, 'prod', RUNTIME, '1.0.1')) < MACHINES.prod;
       }
       const [set] = (await system.client('prod').listAll(MachineComponentSets)).items.filter((each) => each.spec.componentName === RUNTIME);
-      const inProd = await holds(system, 'prod', RUNTIME, '1.0.1');
+      const inProd = await machinesWith(system, 'prod', RUNTIME, '1.0.1');
       if (set?.status?.batch !== undefined && set.spec.version === '1.0.1' && inProd > mostInProd) {
         mostInProd = inProd;
         seen.push(set.status.batch);
@@ -55,7 +56,7 @@ const inStages = (system: TourSystem, fleet: TourFleet): TourStep => ({
     if (!overlapped) throw cliError('Violated', 'the second component waited for the first');
     await follow(system, { commit: second, component: DETECTOR, version: '1.0.1', ms: 60_000 });
     if (!(await everywhere(system, RUNTIME, '1.0.1')) || !(await everywhere(system, DETECTOR, '1.0.1')))
-      throw cliError('Violated', 'files or processes do not hold what the API says');
+      throw cliError('Violated', 'files or processes differ from what the API reports');
     return `order: ${order.map((each) => each.name).join(' → ')}; the other component ran beside it`;
   },
 });
@@ -76,7 +77,7 @@ const failingProbe = (system: TourSystem, fleet: TourFleet): TourStep => ({
     });
     for (const cell of ['pre', 'prod'] as const) {
       const sets = (await system.client(cell).listAll(MachineComponentSets)).items.filter((set) => set.spec.componentName === RUNTIME);
-      if (sets.some((set) => set.spec.version === '1.9.0') || (await holds(system, cell, RUNTIME, '1.9.0')) > 0)
+      if (sets.some((set) => set.spec.version === '1.9.0') || (await machinesWith(system, cell, RUNTIME, '1.9.0')) > 0)
         throw cliError('Violated', `${cell} was touched`);
     }
     await fleet.revert();
@@ -93,7 +94,7 @@ const revertHalfway = (system: TourSystem, fleet: TourFleet): TourStep => ({
   async run() {
     await fleet.bump(KUBELET, '1.0.1');
     await system.until('prod has begun and is not done', 90_000, async () => {
-      const count = await holds(system, 'prod', KUBELET, '1.0.1');
+      const count = await machinesWith(system, 'prod', KUBELET, '1.0.1');
       if (count === MACHINES.prod) throw cliError('Violated', 'it was done before it could be reverted');
       return count > 0;
     });
@@ -119,7 +120,7 @@ const killedService = (system: TourSystem): TourStep => ({
     const before = (await unitPids(system.root(machine))).get(RUNTIME);
     const answer = await system.ask(machine, RUNTIME);
     if (before === undefined || answer?.pid !== before)
-      throw cliError('Violated', `the agent records pid ${before}, the service says ${answer?.pid}`);
+      throw cliError('Violated', `the agent records pid ${before}, the service reports ${answer?.pid}`);
     process.kill(before, 'SIGKILL');
     const started = performance.now();
     const after = await system.until('it answers with another pid', 20_000, async () => {

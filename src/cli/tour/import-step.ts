@@ -3,7 +3,7 @@ import { Rollouts } from '../../api/rollout.ts';
 import { CELLS, type TourSystem } from './system.ts';
 import { DETECTOR, KUBELET, MACHINES, RUNTIME, type TourStep } from './tour-step.ts';
 
-/** Waits until the fleet is as the repository says. */
+/** Waits until the fleet is as the repository declares. */
 export function importStep(system: TourSystem): TourStep {
   const hub = system.client('hub');
   const { until } = system;

@@ -30,7 +30,7 @@ export class RepairCell {
     return (await this.system.machines(CELL)).sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
   }
 
-  /** The prod machines by place, always in the same order. */
+  /** The prod machines by slot, always in the same order. */
   async machineAt(index: number): Promise<Stored<Machine>> {
     const machine = (await this.machines())[index];
     if (machine === undefined) throw cliError('Violated', `${CELL} has no machine ${index}`);

@@ -53,7 +53,7 @@ const fromCondition = (repairs: RepairCell): TourStep => ({
     const job = await repairs.healed(machine, 'tour-readonly', 40_000, seen);
     const after = await repairs.system.ask(machine, RUNTIME);
     if ((await repairs.bootOf(machine)) === boot || after?.pid === before?.pid)
-      throw cliError('Violated', 'the job says it rebooted the node, and the node did not');
+      throw cliError('Violated', 'the job reports that it rebooted the node, and the node did not');
     if (job.status?.operationID === undefined) throw cliError('Violated', 'it had no reservation in the ledger');
     return `${seen.join(' → ')}; boot ${boot.slice(0, 8)} → ${(await repairs.bootOf(machine)).slice(0, 8)}, pid ${before?.pid} → ${after?.pid}`;
   },
@@ -87,7 +87,7 @@ const overBudget = (repairs: RepairCell): TourStep => ({
 });
 
 const migrated = (repairs: RepairCell): TourStep => ({
-  name: "a hung node's pods are migrated before it is rebooted, and a rule in Shadow says what it would have done",
+  name: "a hung node's pods are migrated before it is rebooted, and a rule in Shadow reports what it would have done",
   async run() {
     const machine = await repairs.machineAt(0);
     const { name } = machine.metadata;
@@ -109,7 +109,7 @@ const migrated = (repairs: RepairCell): TourStep => ({
     if ((await repairs.bootOf(machine)) === boot) throw cliError('Violated', 'the node was not rebooted');
     const [shadow] = await repairs.jobsOf(machine, 'tour-shadow');
     if (shadow?.status?.phase !== 'Shadow' || shadow.status.operationID !== undefined)
-      throw cliError('Violated', 'the rule in Shadow said nothing, or did something');
+      throw cliError('Violated', 'the rule in Shadow reported nothing, or did something');
     return `pod gone, then boot ${boot.slice(0, 8)} → ${(await repairs.bootOf(machine)).slice(0, 8)}; tour-shadow: ${shadow.status.explanation}`;
   },
 });
@@ -180,7 +180,7 @@ const climbed = (repairs: RepairCell): TourStep => ({
     const job = await repairs.system.until('a human is asked', 60_000, async () => {
       const now = await repairs.bootOf(machine);
       if (now !== boot && now !== '' && (await repairs.system.ask(machine, 'local-detector')) !== undefined) {
-        // A disk that is broken stays so, whatever is rebooted.
+        // A broken disk stays broken after any reboot.
         boot = now;
         boots += 1;
         await repairs.fault(machine, FAULTS.readonly);

@@ -22,7 +22,7 @@ export class StepReport {
   async run<T>({ name, run }: { name: string; run: () => Promise<T> }, detail: (value: T) => string): Promise<T | undefined> {
     const started = performance.now();
     const since = (): number => Math.round(performance.now() - started);
-    if (!this.#json) this.#output.say('doing', name);
+    if (!this.#json) this.#output.report('doing', name);
     try {
       const value = await run();
       this.#report(name, true, since(), detail(value));
@@ -36,15 +36,15 @@ export class StepReport {
 
   #report(step: string, ok: boolean, ms: number, detail: string): void {
     if (this.#json) this.#output.print(JSON.stringify({ step, ok, ms, detail }));
-    else this.#output.say(ok ? 'done' : 'failed', `${(ms / 1000).toFixed(1)} s  ${detail}`);
+    else this.#output.report(ok ? 'done' : 'failed', `${(ms / 1000).toFixed(1)} s  ${detail}`);
   }
 
   /** `kept`: the folder that is left; undefined: it was removed. */
   end(kept: string | undefined): void {
-    if (this.#failed && kept === undefined) return this.#output.say('failed', 'interrupted; everything is stopped and removed');
-    if (this.#json) return this.#failed ? this.#output.say('failed', `what is left is in ${kept}`) : undefined;
+    if (this.#failed && kept === undefined) return this.#output.report('failed', 'interrupted; everything is stopped and removed');
+    if (this.#json) return this.#failed ? this.#output.report('failed', `what is left is in ${kept}`) : undefined;
     const seconds = ((performance.now() - this.#began) / 1000).toFixed(1);
-    if (this.#failed) this.#output.say('failed', `not every step came true; what is left is in ${kept}`);
-    else this.#output.say('done', `every step came true, in ${seconds} s`);
+    if (this.#failed) this.#output.report('failed', `not every step came true; what is left is in ${kept}`);
+    else this.#output.report('done', `every step came true, in ${seconds} s`);
   }
 }

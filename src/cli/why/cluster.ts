@@ -15,7 +15,7 @@ export function clusterLines(cluster: Stored<Cluster>, nowMs: number): string[] 
     ...(metadata.deletionTimestamp === undefined
       ? []
       : [
-          `  somebody deleted it ${ago(metadata.deletionTimestamp, nowMs)}; it waits for ${(metadata.finalizers ?? []).join(', ') || 'nothing'}`,
+          `  it was deleted ${ago(metadata.deletionTimestamp, nowMs)}; it waits for ${(metadata.finalizers ?? []).join(', ') || 'nothing'}`,
         ]),
     '',
     'NEEDS A PERSON',

@@ -14,7 +14,7 @@ export function drainLines({ spec, status }: Machine): string[] {
   ];
 }
 
-/** What somebody may do about it. */
+/** What a person can do about it. */
 export const drainActions = ({ status }: Machine): string[] =>
   (status?.drain?.budgets ?? []).map(({ namespace, name, never }) =>
     never === true

@@ -1,4 +1,4 @@
-/** How far the commits of a fleet are: what was accepted last, what does not pass, and which cluster holds it. */
+/** How far the commits of a fleet are: what was accepted last, what does not pass, and which cluster blocks it. */
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import type { Fleet } from '../../api/fleet.ts';
 import { isOver, Rollouts, type Rollout } from '../../api/rollout.ts';
@@ -47,7 +47,7 @@ export function fleetLines({ fleet, rollouts, clusters }: FleetInput, nowMs: num
   ];
 }
 
-/** Its units that are not done, each with what holds it. */
+/** Its units that are not done, each with what blocks it. */
 function rolloutOf(rollout: Stored<Rollout>): string[] {
   const { metadata, spec, status } = rollout;
   const units = (status?.units ?? []).filter(({ phase }) => !isOver(phase));

@@ -33,7 +33,7 @@ export function jobLines(job: Stored<RemedyOperationJob>, nowMs: number): string
 
 const PROOFS = {
   Done: 'that it is done; it repairs nothing by itself',
-  Gone: 'that its provider says the machine is gone',
+  Gone: 'that its provider reports the machine gone',
   Nothing: 'none: a human is asked',
 } as const;
 
@@ -49,7 +49,7 @@ function story({ metadata, spec, status }: Stored<RemedyOperationJob>): { at: st
       return { at: startedAt, what: `${name} ${took}${end === '' ? '' : `, ${end}`}` };
     }),
     { at: status?.actedAt, what: 'the action had ended' },
-    { at: status?.proof?.since, what: 'the proof began to hold' },
+    { at: status?.proof?.since, what: 'the proof began to be true' },
     { at: status?.finishedAt, what: status?.phase ?? '' },
   ];
   return events

@@ -1,5 +1,5 @@
 /**
- * Why a node is repaired or not. The rules are evaluated here once more, by the code that runs in the cell, over what its API server says
+ * Why a node is repaired or not. The rules are evaluated here once more, by the code that runs in the cell, over what its API server reports
  * now; for what only the controller knows, its notes on the Machine (`status.observations`) are taken, and the rest is named.
  */
 import { Leases, Nodes, type Lease, type Node } from '../../api/builtin.ts';
@@ -115,12 +115,12 @@ async function peersOf(client: Client, { nowMs, machine, reservations }: Omit<Ma
   ]);
   const nodeOf = new Map(nodes.items.map((node) => [node.metadata.name, node]));
   const leaseOf = new Map(leases.items.map((lease) => [lease.metadata.name, lease]));
-  const held = new Set(reservations.map(({ machineUID }) => machineUID));
+  const reserved = new Set(reservations.map(({ machineUID }) => machineUID));
   const index = new PeerIndex();
   for (const each of machines.items) {
     const name = each.status?.nodeRef?.name ?? '';
     const snapshot = snapshotOf({ nowMs, machine: each, node: nodeOf.get(name), kubeletLease: leaseOf.get(name), agentLease: undefined });
-    index.set(each.metadata.uid, peerOf(snapshot, held.has(each.metadata.uid)));
+    index.set(each.metadata.uid, peerOf(snapshot, reserved.has(each.metadata.uid)));
   }
   return index.factsFor(machine.metadata.uid);
 }
@@ -173,7 +173,7 @@ export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
     notKnown: [
       'when the controller saw heartbeats and Leases change: here they are judged by the times they carry, by this clock',
       ...(status?.observations === undefined && rules.some(({ explanation }) => explanation?.truth === 'True')
-        ? ['since when what matches has held: no controller has noted it on the Machine yet']
+        ? ['since when the condition has been true: no controller has noted it on the Machine yet']
         : []),
       ...(spec.paused === true ? ['anything since it was paused: no controller acts on it'] : []),
     ],
@@ -229,7 +229,7 @@ function defenderLines(
   const lines: string[] = [];
   if (reservation !== undefined)
     lines.push(
-      `holds reservation ${reservation.id}: ${reservation.kind} for ${reservation.requester}, since ${ago(reservation.since, nowMs)}, to begin by ${reservation.notAfter}`,
+      `has reservation ${reservation.id}: ${reservation.kind} for ${reservation.requester}, since ${ago(reservation.since, nowMs)}, to begin by ${reservation.notAfter}`,
     );
   lines.push(...drainLines(machine));
   const same = jobs.some((job) => !isFinished(job) && canonical(job.status?.verdict ?? null) === canonical(status?.verdict ?? null));
@@ -239,7 +239,7 @@ function defenderLines(
   const holders = new Set(status?.verdict?.allowed === false ? (status.verdict.holders ?? []) : []);
   for (const other of reservations)
     if (other !== reservation && [...holders].some((holder) => holder.includes(other.machine) || other.machine.endsWith(`/${holder}`)))
-      lines.push(`${other.machine} holds reservation ${other.id}: ${other.kind} for ${other.requester}, since ${ago(other.since, nowMs)}`);
+      lines.push(`${other.machine} has reservation ${other.id}: ${other.kind} for ${other.requester}, since ${ago(other.since, nowMs)}`);
   for (const asked of ['Repair', 'Change', 'Restore'] as const) {
     const freeze = frozenBy(freezes, asked, metadata.namespace ?? '');
     if (freeze !== undefined)
@@ -258,7 +258,7 @@ function defenderLines(
   const needed = status?.conditions?.find(({ type }) => type === MACHINE_CONDITIONS.repairNeeded);
   if (needed?.status === 'True')
     lines.push(`RepairNeeded by ${(status?.repairRules ?? []).join(', ')}: pods are not put back while this is so`);
-  return lines.length === 0 ? ['nothing is asked, held or frozen'] : lines;
+  return lines.length === 0 ? ['no disruption is requested, held or frozen'] : lines;
 }
 
 function wouldChange({ machine, freezes }: MachineInput, rules: readonly WhyRule[]): string[] {
@@ -274,7 +274,7 @@ function wouldChange({ machine, freezes }: MachineInput, rules: readonly WhyRule
       : []),
     ...matching.filter(({ mode }) => mode !== 'Enforce').map(({ rule }) => `${rule} acts when a commit sets its mode to Enforce`),
     ...matching.flatMap(({ rule, explanation }) =>
-      explanation?.waits === 'Time' ? [`${rule} is due when it has held for long enough`] : [],
+      explanation?.waits === 'Time' ? [`${rule} is due once its condition has been true for long enough`] : [],
     ),
   ];
 }

@@ -47,7 +47,7 @@ function unitLines({ spec }: Rollout, unit: RolloutUnitStatus, nowMs: number): s
   const clusters = unit.clusters ?? [];
   if (unit.soakUntil !== undefined)
     lines.push(`stage ${unit.stage} soaks until ${unit.soakUntil}, ${age(Date.parse(unit.soakUntil) - nowMs)} more`);
-  // What a cluster says stands in its own line.
+  // What a cluster reports is in its own line.
   else if (unit.message !== undefined && unit.cluster === undefined) lines.push(unit.message);
   const stageOf = (cluster: string) => spec.stages.findIndex(({ clusters }) => clusters.includes(cluster));
   const current = spec.stages.findIndex(({ name }) => name === unit.stage);

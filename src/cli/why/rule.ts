@@ -18,7 +18,7 @@ export function ruleLines(rule: Stored<NodeRemedier>, jobs: readonly Stored<Reme
     lines.push(
       `  since ${ago(counters.since, nowMs)}: would have made ${counters.wouldBeJobs} ${counters.wouldBeJobs === 1 ? 'job' : 'jobs'} in Shadow; made ${counters.jobs}: ${counters.succeeded} succeeded, ${counters.failed} failed, ${counters.needsHuman} need a human`,
     );
-  if ((spec.mode ?? 'Shadow') === 'Shadow') lines.push('  it only says what it would do');
+  if ((spec.mode ?? 'Shadow') === 'Shadow') lines.push('  it only reports what it would do');
   const open = jobs.filter((job) => !isFinished(job));
   lines.push('', open.length === 0 ? 'no job of it is open' : 'OPEN JOBS');
   for (const { metadata, spec, status } of open)

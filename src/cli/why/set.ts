@@ -5,7 +5,7 @@ import type { Condition, Stored } from '../../api/wire.ts';
 import { age } from '../output.ts';
 import { ago, because, conditionLines } from './words.ts';
 
-/** Which comes first where several hold; the first of a list is the answer. */
+/** Which comes first where several are true; the first of a list is the answer. */
 const SET_ANSWERS: readonly (readonly [type: string, status: Condition['status']])[] = [
   ['ScaleDownBlocked', 'True'],
   // Also where it has made all that it wants: some are not available since.
@@ -69,7 +69,7 @@ export function componentSetLines(set: Stored<MachineComponentSet>, nowMs: numbe
   ];
 }
 
-/** One sentence: what the controller says last of what matters most. */
+/** One sentence: the controller's last report on what matters most. */
 function answerOf(
   { metadata, status }: { metadata: { generation?: number }; status?: { observedGeneration?: number; conditions?: Condition[] } },
   order: readonly (readonly [type: string, status: Condition['status']])[],

@@ -27,8 +27,8 @@ export function troubleLines({ machine, node, nowMs, kubeletLease, agentLease, c
       ? []
       : [`it is being deleted since ${age(nowMs - Date.parse(metadata.deletionTimestamp))}`]),
     ...(nodeRef !== undefined && node === undefined ? [`Node ${nodeRef.name}, which it had claimed, does not exist`] : []),
-    ...(node === undefined ? [] : silent('its kubelet', kubeletLease, nowMs)),
-    ...(status?.agent === undefined ? [] : silent('its agent', agentLease, nowMs)),
+    ...(node === undefined ? [] : staleLease('its kubelet', kubeletLease, nowMs)),
+    ...(status?.agent === undefined ? [] : staleLease('its agent', agentLease, nowMs)),
     ...(status?.conditions ?? [])
       .filter((condition) => CONDITIONS.includes(condition.type) && condition.status !== 'True')
       .map(({ type, status, reason, message }) => `${type} is ${status}: ${message === '' ? reason : message}`),
@@ -40,7 +40,7 @@ export function troubleLines({ machine, node, nowMs, kubeletLease, agentLease, c
   ];
 }
 
-function silent(whose: string, lease: Lease | undefined, nowMs: number): string[] {
+function staleLease(whose: string, lease: Lease | undefined, nowMs: number): string[] {
   const until = claimedAliveUntilMs(lease);
   if (until !== undefined && until >= nowMs) return [];
   const renewed = lease?.spec?.renewTime;

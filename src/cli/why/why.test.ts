@@ -163,7 +163,7 @@ describe('why a machine', () => {
     expect(await machineText({ machine: machine({}, { components: [entry] }), componentSets: [componentSet('gone')] })).not.toContain(text);
   });
 
-  it('is not repaired though a rule matches: its budget is full, who holds it, and what would change that', async () => {
+  it('is not repaired though a rule matches: its budget is full, who uses it, and what would change that', async () => {
     const verdict = {
       allowed: false,
       limit: 'default/one-in-a-pool',
@@ -197,7 +197,7 @@ describe('why a machine', () => {
     );
   });
 
-  it('is left alone: it is frozen, held, paused, and its detector is silent', async () => {
+  it('is left alone: it is frozen, held, paused, and its detector is stale', async () => {
     const freeze = {
       apiVersion: API_VERSION,
       kind: 'Freeze',
@@ -226,7 +226,7 @@ describe('why a machine', () => {
     );
   });
 
-  it('does not work itself: what is dead, what failed and what runs in its place come first', async () => {
+  it('does not work itself: what is dead, what failed and what runs instead of it come first', async () => {
     const entry = (name: string, version: string, revision: number) => ({
       name,
       version,
@@ -299,10 +299,12 @@ describe('why a machine', () => {
     const { defender } = await whyMachine(inputOf({ machine: machine({}, given), rules: [] }));
     expect(defender).toEqual([`its last drain was given up: ${reason}`]);
     const other = { operation: { ...given.operation, cause: 'Refused' as const } };
-    expect((await whyMachine(inputOf({ machine: machine({}, other), rules: [] }))).defender).toEqual(['nothing is asked, held or frozen']);
+    expect((await whyMachine(inputOf({ machine: machine({}, other), rules: [] }))).defender).toEqual([
+      'no disruption is requested, held or frozen',
+    ]);
   });
 
-  it('has nothing to be said of: no Node and no rules', async () => {
+  it('has nothing to report: no Node and no rules', async () => {
     const bare = machine();
     delete bare.status;
     await golden(
@@ -319,7 +321,7 @@ describe('why a machine', () => {
 });
 
 describe('why a job', () => {
-  it('waits: what Defender said', async () => {
+  it('waits: what Defender answered', async () => {
     await golden(
       `${jobLines(job({ phase: 'Pending', verdict: { allowed: false, limit: 'Freeze/night', wouldPassWhen: 'Freeze night is deleted' } }), NOW).join('\n')}\n`,
       'job-pending',
@@ -354,7 +356,7 @@ describe('why a job', () => {
     await golden(`${jobLines(job(status, { action: 'Human', mode: 'Enforce' }), NOW).join('\n')}\n`, 'job-human');
   });
 
-  it('is not answered by anybody', () => {
+  it('is not answered', () => {
     expect(jobLines(job(undefined), NOW).at(-1)).toContain('is a controller of this cell running?');
   });
 });
@@ -487,7 +489,7 @@ describe('a set', () => {
     status: { observedGeneration: 1, ...status },
   });
 
-  it('of machines says first what keeps it', async () => {
+  it('of machines reports first what blocks it', async () => {
     const status = {
       replicas: 6,
       readyReplicas: 5,
@@ -528,7 +530,7 @@ describe('a set', () => {
     expect(componentSetLines(componentSet(status), NOW).at(-1)).toContain('kubenode why machine/POOL/NAME');
   });
 
-  it('that has what it wants says so in a word', () => {
+  it('that has what it wants reports so in a word', () => {
     const done = { replicas: 5, readyReplicas: 5, conditions: [condition('Progressing', 'False', 'Complete', '')] };
     expect(machineSetLines(machineSet(done), NOW).slice(0, 2)).toEqual(['machineset/web/workers  5 of 5 machines, 5 ready', '  Complete']);
     const lost = {
@@ -539,7 +541,7 @@ describe('a set', () => {
     expect(machineSetLines(machineSet(lost), NOW)[1]).toBe('  TooFew: 4 of 5 machines');
   });
 
-  it('that nobody has reported on, or only its spec before, is not said to be well', () => {
+  it('without a report, or with one for an older spec only, is not reported as healthy', () => {
     const { status: _, ...fresh } = machineSet({});
     expect(machineSetLines(fresh, NOW)[1]).toContain('do the cell controllers run here?');
     const changed = componentSet({ conditions: [condition('Progressing', 'True', 'Batch', 'batch 1 of 4')] });
@@ -587,7 +589,7 @@ it('why a cluster is as it is: whether it answers, what needs a person, and each
   await golden(`${clusterLines(cluster, NOW).join('\n')}\n`, 'cluster');
 });
 
-it('why a fleet waits: the last commit, what does not pass and which cluster holds it', async () => {
+it('why a fleet waits: the last commit, what does not pass and which cluster blocks it', async () => {
   const fleet: Stored<Fleet> = {
     apiVersion: API_VERSION,
     kind: 'Fleet',
@@ -634,7 +636,7 @@ it('why a fleet waits: the last commit, what does not pass and which cluster hol
 });
 
 describe('a name', () => {
-  it('is found in a cell by what it is, and said to be missing or ambiguous with what to do next', async () => {
+  it('is found in a cell by what it is, or reported as missing or ambiguous, with what to do next', async () => {
     const clock = systemClock({ ref: true });
     const cluster = await openCluster({ name: 'cell', state: 'memory', clock });
     try {

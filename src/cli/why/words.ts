@@ -15,7 +15,7 @@ export function verdictLines(whose: string, verdict: Verdict): string[] {
   const { allowed, limit, used, of, holders = [], wouldPassWhen } = verdict;
   if (allowed) return [`${whose}: granted`];
   const full = used === undefined || of === undefined ? '' : `, ${used} of ${of} used`;
-  const by = holders.length === 0 ? '' : `, held by ${holders.join(', ')}`;
+  const by = holders.length === 0 ? '' : `, used by ${holders.join(', ')}`;
   return [
     `${whose}: refused by ${limit ?? 'a limit'}${full}${by}`,
     ...(wouldPassWhen === undefined ? [] : [`  would pass when ${wouldPassWhen}`]),

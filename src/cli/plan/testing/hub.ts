@@ -111,7 +111,7 @@ export async function planHub(spec: Partial<Fleet['spec']> = {}, metadata: objec
       change(cluster);
       server.put(Clusters, cluster);
     },
-    /** All that Rollouts want is there, with evidence since `at`; machines as its sets say. */
+    /** All that Rollouts want is there, with evidence since `at`; machines as its sets declare. */
     prove(at = AT): void {
       for (const { metadata } of hub.clusters()) {
         hub.update(metadata.name, (cluster) => {
