@@ -67,7 +67,7 @@ export async function requestsInAnHour(seed: number): Promise<number> {
         throw new Error(`the component was not healthy within 10 minutes: ${JSON.stringify(await client.get(Machines, KEY))}`);
       await clock.advance(1000);
     }
-    // Whatever follows an installation is over, and the hour begins somewhere within the periods of things.
+    // All work after an installation is done, and the hour begins somewhere within the periods of things.
     await clock.advance(600_000 + seededRandom(seed + 2)() * 60_000);
     const before = requests;
     await clock.advance(HOUR_MS);

@@ -37,12 +37,12 @@ export interface Crowd {
 
 type Live = (member: Member, transport: Transport, signal: AbortSignal) => Promise<unknown>;
 
-const silent: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+const noLog: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const clock = systemClock({ ref: true });
 
 /** The watch and the Lease of each agent. Of the rest of the agent nothing asks the server while nothing happens. */
 export const asAgents: Live = async ({ machine }, transport, signal) => {
-  const common = { clock, random: Math.random, log: silent, signal };
+  const common = { clock, random: Math.random, log: noLog, signal };
   const api = createAgentApi({
     server: { server: '', certificateAuthority: '' },
     transport,
@@ -65,8 +65,8 @@ export const atOnce: Live = async ({ machine: { namespace, name } }, transport, 
   let from: string | undefined;
   while (!signal.aborted) {
     try {
-      const place = from === undefined ? {} : { resourceVersion: from };
-      for await (const { object } of client.watch(Machines, { namespace, fieldSelector: `metadata.name=${name}`, signal, ...place }))
+      const start = from === undefined ? {} : { resourceVersion: from };
+      for await (const { object } of client.watch(Machines, { namespace, fieldSelector: `metadata.name=${name}`, signal, ...start }))
         from = object.metadata.resourceVersion;
     } catch (error) {
       if (isExpired(error)) from = undefined;

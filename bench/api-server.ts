@@ -25,13 +25,13 @@ export async function serveProcess(clusters: readonly string[], state: string): 
   const path = join(dir, 'kubeconfig');
   const entry = fileURLToPath(new URL('../bin/kubenode.js', import.meta.url));
   const args = ['serve', '--state', state, '--clusters', clusters.join(','), '--listen', '127.0.0.1:0', '--write-kubeconfig', path];
-  // It ends with this process, whose channel it holds.
+  // It ends with this process, whose channel it has.
   const child = spawn(process.execPath, [entry, ...args], {
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     env: { ...process.env, KUBENODE_PARENT: 'ipc', KUBENODE_BENCH_REQUESTS: undefined },
   });
-  let said = '';
-  child.stderr?.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-2000)));
+  let printed = '';
+  child.stderr?.on('data', (chunk: Buffer) => (printed = (printed + chunk.toString()).slice(-2000)));
   const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   const close = async (): Promise<void> => {
     child.kill('SIGTERM');
@@ -41,7 +41,7 @@ export async function serveProcess(clusters: readonly string[], state: string): 
   try {
     const deadline = performance.now() + UP_MS;
     while (!existsSync(path)) {
-      if (child.exitCode !== null || performance.now() > deadline) throw new Error(`the API server did not come up: ${said}`);
+      if (child.exitCode !== null || performance.now() > deadline) throw new Error(`the API server did not come up: ${printed}`);
       await pause(20);
     }
     const load = (context: string) => loadKubeconfig({ path, context, env: {}, clock: systemClock() });

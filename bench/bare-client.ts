@@ -88,7 +88,7 @@ async function writeEntry(client: Client, machine: Stored<Machine>, version: str
   return await client.patch(Machines, { name, namespace }, { merge }, { fieldManager: MANAGERS.machineComponentSet });
 }
 
-/** As an agent that has switched and seen its probes hold. */
+/** As an agent that has switched and seen its probes succeed. */
 async function writeStatus(client: Client, machine: Stored<Machine>, version: string): Promise<Stored<Machine>> {
   const { name, namespace, uid } = machine.metadata;
   const { agent, components, operation } = machine.status ?? {};

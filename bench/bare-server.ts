@@ -1,6 +1,6 @@
 /**
  * Runs in a process of its own: the least that a server can do. Over plain HTTP it answers every request with the body it was sent. Over TLS it
- * holds what is asked of /watch, and writes the body of a request to /send to all that it holds.
+ * keeps requests to /watch open, and writes the body of a request to /send to all of them.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -16,21 +16,21 @@ export interface BareAddresses {
   authority: string;
 }
 
-const held = new Set<ServerResponse>();
+const watching = new Set<ServerResponse>();
 
 function answer(request: IncomingMessage, response: ServerResponse): void {
   const type = { 'content-type': 'application/json' };
   if (request.url?.startsWith('/watch') === true) {
     response.writeHead(200, type).flushHeaders();
-    held.add(response);
-    response.once('close', () => held.delete(response));
+    watching.add(response);
+    response.once('close', () => watching.delete(response));
     return;
   }
   const chunks: Buffer[] = [];
   request.on('data', (chunk: Buffer) => chunks.push(chunk));
   request.on('end', () => {
     const body = Buffer.concat(chunks);
-    if (request.url === '/send') for (const each of held) each.write(body);
+    if (request.url === '/send') for (const each of watching) each.write(body);
     response.writeHead(200, { ...type, 'content-length': body.length }).end(body);
   });
 }

@@ -23,7 +23,7 @@ with one batch (\`['100%']\`), no soak in sets and stages, and no budgets, so th
 
 The reference is a client that makes 20 writes one after the other and waits for nothing but their answers, on the same servers with the same
 objects after the controllers and agents were stopped: MachineComponent and set in three clusters, entries in seven Machines, status of seven
-Machines. It renders nothing, installs nothing and proves nothing, so the ratio says what all of that costs and not what a better controller
+Machines. It renders nothing, installs nothing and proves nothing, so the ratio shows what all of that costs and not what a better controller
 could reach: each stage waits for its nodes, one after the other, and a node for four writes of its agent.`,
   goals: {},
   async run(report) {

@@ -31,7 +31,7 @@ ${missed.length === 0 ? 'All goals were kept.' : `Missed: ${missed.join(', ')}.`
 ${sections.map(({ text }) => text).join('\n')}`;
 }
 
-/** What all have in common, or whose it is; the most frequent is that of the others. */
+/** The value that all have in common, or each value with its benchmarks; the most frequent is given for "the others". */
 function perBenchmark(runs: readonly Run[], of: (run: Run) => string): string {
   const groups = [...Map.groupBy(runs, of)].toSorted(([, a], [, b]) => a.length - b.length);
   const [only, ...more] = groups;

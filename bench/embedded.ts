@@ -21,7 +21,7 @@ const benchmark: Benchmark = {
   about: `
 Machines with 12 components, 8 to 9 kB stored: created, changed in one entry by server-side apply, their whole status patched. \`…/rate\`:
 ${REQUESTS} requests, 16 at a time, after ${WARM} that do not count. \`…/p99\`: ${PER_SECOND} requests a second for ${SECONDS} s, begun when they are due and timed
-from then, whatever else is under way.
+from then, also while others are under way.
 
 \`https\` is \`kubenode serve --state memory\` in a process of its own. \`in-process\` is the same server as a function call, without sockets:
 tier S, to be read as cost and not as latency of a system. The reference of both is a bare node:http server in a process of its own, without

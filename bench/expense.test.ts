@@ -21,7 +21,7 @@ const answering =
     })(),
   });
 
-it('adds up a metric over all labels, or over those that hold what is asked for', async () => {
+it('adds up a metric over all labels, or over those that contain the requested text', async () => {
   const metric = await metricsOf(answering(METRICS));
   expect(metric('apiserver_request_total')).toBe(192);
   expect(metric('apiserver_request_total', 'verb="PATCH"')).toBe(42);

@@ -12,7 +12,7 @@ const TICK_MS = 10;
 export async function cpuMsOf(pid: number): Promise<number> {
   if (process.platform === 'linux') {
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-    // The name in brackets may hold anything; user and system time are the 14th and 15th field.
+    // The name in brackets may contain anything; user and system time are the 14th and 15th field.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
   }
@@ -38,15 +38,15 @@ export const percentOf = (cpuMs: number, { ms }: Expense): number => (cpuMs / ms
 
 /** From now until what it returns is called. */
 export async function expense(pids: Record<string, number>): Promise<() => Promise<Expense>> {
-  const look = async (): Promise<[string, number][]> =>
+  const read = async (): Promise<[string, number][]> =>
     await Promise.all(Object.entries(pids).map(async ([name, pid]): Promise<[string, number]> => [name, await cpuMsOf(pid)]));
   const own = process.cpuUsage();
-  const before = await look();
+  const before = await read();
   const began = performance.now();
   return async () => {
     const ms = performance.now() - began;
     const { user, system } = process.cpuUsage(own);
-    const after = new Map(await look());
+    const after = new Map(await read());
     const others = Object.fromEntries(before.map(([name, used]) => [name, (after.get(name) ?? Number.NaN) - used]));
     return { ms, harness: (user + system) / 1000, others };
   };

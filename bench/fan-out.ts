@@ -19,7 +19,7 @@ const EVENTS = 10;
 
 type Report = (sample: Sample) => void;
 
-/** Bytes are not parsed: only ends of lines are looked for. */
+/** Bytes are not parsed: only ends of lines are counted. */
 interface Watchers {
   readonly size: number;
   grow(to: number): Promise<void>;
@@ -35,7 +35,7 @@ export async function fanOut(report: Report): Promise<void> {
   // What writes has connections of its own: a pool in which thousands are taken by watches is slow to find one that is free.
   const writer = nodeHttpsTransport(connectionOf(server, 'bench'));
   const [agent, sender] = [new Agent({ connect: { ca: bare.authority } }), new Agent({ connect: { ca: bare.authority } })];
-  const holding: Transport = async ({ signal }) => {
+  const bareTransport: Transport = async ({ signal }) => {
     const response = await agent.request({ origin: bare.secure, path: '/watch', method: 'GET', bodyTimeout: 0, signal: signal ?? null });
     return { status: response.statusCode, headers: {}, body: response.body };
   };
@@ -50,7 +50,7 @@ export async function fanOut(report: Report): Promise<void> {
       ),
       await growth(
         bare.pid,
-        watchers(holding, () => 0),
+        watchers(bareTransport, () => 0),
       ),
     ];
     report({ name: `embedded/watch/memory-${MOST}`, tier: 'W', unit: 'kB a watch', value, reference });
@@ -62,7 +62,7 @@ export async function fanOut(report: Report): Promise<void> {
       const { body } = await sender.request({ origin: bare.secure, path: '/send', method: 'POST', body: line });
       await body.dump();
     };
-    const [mine, theirs] = [watchers(transport, () => 0), watchers(holding, () => 0)];
+    const [mine, theirs] = [watchers(transport, () => 0), watchers(bareTransport, () => 0)];
     for (const size of WATCHERS) {
       await mine.grow(size);
       await theirs.grow(size);
@@ -137,7 +137,7 @@ function watchers(transport: Transport, machineOf: (watcher: number) => number):
         const from = reading.length;
         await Promise.all(Array.from({ length: Math.min(50, to - from) }, (_, index) => open(from + index)));
       }
-      // What a watch begins with has come by then.
+      // The first events of a watch have arrived within this time.
       await pause(1000);
     },
     onLine: () => undefined,

@@ -40,7 +40,7 @@ export interface Repairs {
   requests: { own: number; all: number };
 }
 
-export interface Place {
+export interface Target {
   connection: Connection;
   /** The same as a file. */
   kubeconfig: string;
@@ -48,12 +48,12 @@ export interface Place {
   pids: Record<string, number>;
   /** How many requests the server has answered, where it reports that. */
   answered?: () => Promise<number>;
-  /** Somebody there calls a Node unready whose kubelet is silent. */
+  /** A controller there marks a Node NotReady whose kubelet is stale. */
   needsKubelets?: boolean;
 }
 
 export async function repairs(
-  { connection, kubeconfig, pids, answered, needsKubelets = false }: Place,
+  { connection, kubeconfig, pids, answered, needsKubelets = false }: Target,
   machines: number,
 ): Promise<Repairs> {
   const transport = httpTransport(connection);
@@ -210,19 +210,19 @@ const condition = (type: string, status: 'True' | 'False') => ({
 /** The controllers have reported each machine's state and have written nothing for two seconds or more. */
 async function settled(client: Client): Promise<void> {
   let before = '';
-  let lookedMs = 0;
-  for (let quiet = 0; quiet < 2;) {
-    // Looking at ten thousand takes seconds, and slows down what is waited for.
-    await pause(Math.max(1000, 3 * lookedMs));
+  let checkMs = 0;
+  for (let unchanged = 0; unchanged < 2;) {
+    // Listing ten thousand takes seconds, and slows down what is waited for.
+    await pause(Math.max(1000, 3 * checkMs));
     const began = performance.now();
     const [rule] = (await client.list(NodeRemediers, { limit: 1 })).items;
     const accepted = rule?.status?.conditions?.some(({ type, status }) => type === 'Accepted' && status === 'True') === true;
     const list = await client.listAll(Machines);
     const reported = list.items.filter(({ status }) => status?.conditions?.some(({ type }) => type === 'Ready') === true).length;
     const version = `${list.items.reduce((most, { metadata }) => Math.max(most, Number(metadata.resourceVersion)), 0)}`;
-    quiet = accepted && reported === list.items.length && version === before ? quiet + 1 : 0;
+    unchanged = accepted && reported === list.items.length && version === before ? unchanged + 1 : 0;
     before = version;
-    lookedMs = performance.now() - began;
+    checkMs = performance.now() - began;
   }
 }
 

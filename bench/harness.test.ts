@@ -68,7 +68,7 @@ it('has in docs/benchmarks.md what the record and the descriptions make; `npm ru
   expect(await readFile(DOCUMENT, 'utf8')).toBe(await document(await readRecord()));
 });
 
-it.each(NAMES)('says of %s what is measured against what', async (name) => {
+it.each(NAMES)('describes for %s what is measured against what', async (name) => {
   const { about, goals, processes, summary } = await benchmarkNamed(name);
   expect(about).toMatch(/reference|fewest/);
   expect(processes).toBeGreaterThan(0);

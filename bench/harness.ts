@@ -35,7 +35,7 @@ export interface Result {
   spread: [number, number];
 }
 
-/** What a result should keep to. Never asserted; docs/benchmarks.md says whether it did. */
+/** What a result should keep to. Never asserted; docs/benchmarks.md shows whether it did. */
 export interface Goal {
   of: 'value' | 'ratio';
   most?: number;
@@ -80,18 +80,18 @@ export async function benchmarkNamed(name: string): Promise<Benchmark> {
 }
 
 let interruptedBy: NodeJS.Signals | undefined;
-/** Whether somebody wants it all to end. */
+/** Whether the caller wants it all to end. */
 export const interrupted = (): boolean => interruptedBy !== undefined;
 
-/** All runs of one benchmark. `say` gets a line for each that begins. */
-export async function measure(name: string, say: (text: string) => void): Promise<Run> {
+/** All runs of one benchmark. `onProgress` gets a line for each that begins. */
+export async function measure(name: string, onProgress: (text: string) => void): Promise<Run> {
   const { processes } = await benchmarkNamed(name);
   const about = await surroundings();
   const samples: Sample[] = [];
   const loads: number[] = [];
   for (let run = 1; run <= processes; run++) {
     loads.push(loadavg()[0] ?? 0);
-    say(`${name}, run ${run} of ${processes}`);
+    onProgress(`${name}, run ${run} of ${processes}`);
     await inProcess(name, (sample) => samples.push(sample));
   }
   return { benchmark: name, ...about, load: [Math.min(...loads), Math.max(...loads)], results: resultsOf(samples) };

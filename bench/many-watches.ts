@@ -1,4 +1,4 @@
-/** Thousands of watches that cost who holds them little: over few HTTP/2 connections, their bytes looked at and not parsed. */
+/** Thousands of watches that cost their client little: over few HTTP/2 connections, their bytes scanned and not parsed. */
 import { once } from 'node:events';
 import { connect, type ClientHttp2Session, type ClientHttp2Stream } from 'node:http2';
 import { authorization, targetOf, type Connection } from '../src/kube/connect.ts';
@@ -28,7 +28,7 @@ export function manyWatches(connection: Connection, requestOf: (watch: number) =
     if (!closing) failure ??= error;
   };
 
-  /** One with a stream left: the server says how many a connection may have. */
+  /** One with a stream left: the server reports how many a connection may have. */
   async function sessionWithRoom(): Promise<(typeof sessions)[number]> {
     const last = sessions.at(-1);
     if (last !== undefined && last.streams < last.most) return last;

@@ -6,7 +6,7 @@ import { now, openSystem, pause, BUMPED, BUMPS, NODES } from './system.ts';
 
 const NOOPS = 3;
 const ROLLOUTS = 2;
-/** Whatever a commit sets off has begun by then. */
+/** All work that a commit causes has begun within this time. */
 const AFTERMATH_MS = 4000;
 
 /** Requests of one rollout over three clusters and seven nodes that could not be left out; see `about`. */
@@ -15,7 +15,7 @@ const FEWEST: Record<Exclude<Asker, 'others'>, number> = { hub: 12, 'cell contro
 const benchmark: Benchmark = {
   processes: 2,
   about: `
-Requests as they arrive at the API servers, told apart by user agent, in the whole system on real processes (as in commit-to-machine).
+Requests as they arrive at the API servers, distinguished by user agent, in the whole system on real processes (as in commit-to-machine).
 Renewals of Leases go on regardless and are left out; so are the stand-ins' own requests and those of what measures. Watches were opened
 before.
 
@@ -37,7 +37,7 @@ every read comes from a watch, every write is conditioned instead of preceded by
       await pause(AFTERMATH_MS);
       return (await requestsBetween(system.requests, fromMs, now())).filter(({ by, path }) => by !== 'others' && !path.includes('/leases'));
     };
-    const say = (name: string, value: number, reference: number, unit: Sample['unit']): void =>
+    const record = (name: string, value: number, reference: number, unit: Sample['unit']): void =>
       report({ name: `noop-commit/${name}`, tier: 'W', unit, value, reference });
     try {
       await pause(AFTERMATH_MS);
@@ -46,8 +46,8 @@ every read comes from a watch, every write is conditioned instead of preceded by
         await system.accepted(commit);
         const requests = await caused(atMs);
         const to = (cluster: string): number => requests.filter((request) => request.cluster === cluster).length;
-        say('hub', to('hub'), 1, 'requests');
-        for (const cell of CELLS) say(`cell-${cell}`, to(cell), 0, 'requests');
+        record('hub', to('hub'), 1, 'requests');
+        for (const cell of CELLS) record(`cell-${cell}`, to(cell), 0, 'requests');
       }
       for (const version of BUMPS.slice(0, ROLLOUTS)) {
         const { commit, atMs } = await system.bump(version);
@@ -55,7 +55,7 @@ every read comes from a watch, every write is conditioned instead of preceded by
         const requests = await caused(atMs);
         for (const [by, fewest] of Object.entries(FEWEST)) {
           const count = requests.filter((request) => request.by === by).length;
-          say(`changed-node-${by.replaceAll(' ', '-')}`, count / NODES, fewest / NODES, 'requests per node');
+          record(`changed-node-${by.replaceAll(' ', '-')}`, count / NODES, fewest / NODES, 'requests per node');
         }
       }
     } finally {

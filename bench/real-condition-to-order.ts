@@ -30,16 +30,16 @@ that the server answered were its own.`,
       const [usual, worst] = [50, 99].map((rank) => number(of(`real-condition-to-order/${machines}/p${rank}`).value));
       return `In a cell of ${machines.toLocaleString('en-US')} Machines the repair of a fault is ordered ${usual} ms after its condition was written, and after ${worst} ms in 99 of 100 cases.`;
     }).join('\n') +
-    '\nBefore that lies the detector: node-problem-detector looks at its conditions once a second, and a kubelet that falls silent is believed for 40 s.',
+    '\nThe detector comes before that: node-problem-detector checks its conditions once a second, and Kubernetes treats a kubelet as ready for 40 s after its last report.',
   async run(report) {
     for (const machines of MACHINES) {
       const { values, references, spent, requests } = await onRealServer(machines);
-      const say = (what: string, unit: string, value: number, reference: number): void =>
+      const record = (what: string, unit: string, value: number, reference: number): void =>
         report({ name: `real-condition-to-order/${machines}/${what}`, tier: 'R', unit, value, reference });
-      for (const rank of [50, 99]) say(`p${rank}`, 'ms', percentile(values, rank), percentile(references, rank));
-      say('requests', 'a fault', (requests.all - requests.own) / FAULTS, WRITES);
-      say('harness-cpu', '% of a core', percentOf(spent.harness, spent), percentOf(othersMs(spent), spent));
-      say('harness-requests', 'requests', requests.own, requests.all);
+      for (const rank of [50, 99]) record(`p${rank}`, 'ms', percentile(values, rank), percentile(references, rank));
+      record('requests', 'a fault', (requests.all - requests.own) / FAULTS, WRITES);
+      record('harness-cpu', '% of a core', percentOf(spent.harness, spent), percentOf(othersMs(spent), spent));
+      record('harness-requests', 'requests', requests.own, requests.all);
     }
   },
 };

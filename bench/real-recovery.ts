@@ -35,7 +35,7 @@ transport, each with its client certificate, its own connections, its Role and R
 \`kubenode install\` gives a cell; all of them run in one process, the harness. That is why there are no more: two processors
 were tried with 5,000, while they had other work too, and most of the 5,000 had not opened their first watch after three minutes. They began evenly over ${BEGIN_MS / 1000} s, so that their Leases are renewed evenly.
 
-- \`ready\`: from the kill until the new server says that it is ready, while all of them ask it.
+- \`ready\`: from the kill until the new server reports that it is ready, while all of them ask it.
 - \`last-watch\`: from the kill until the last watch is back, that is open and still open ${HOLDS_MS / 1000} s later.
 - \`peak\`: requests in the busiest second, of any kind, from the new server's first answer until then; the reference is the mean of a second in the same time.
 - \`watch-requests\`: how often an agent asked for its watch in that time; the reference is 1, the fewest possible. A server that is starting refuses (403 until it knows
@@ -58,7 +58,7 @@ reference is what kube-apiserver uses. All requests but the server's own are the
       const result = (what: string): Result => of(`real-recovery/${agents}/${what}`);
       const seconds = (what: string): string => number(result(what).value / 1000);
       const peak = result('peak-beside-bare');
-      return `${agents.toLocaleString('en-US')} agents all watch again ${seconds('last-watch')} s after the server died, of which it took ${seconds('ready')} s to start. In the worst second they make ${number(peak.value)} requests; clients that come back at once make ${number(peak.reference)}.`;
+      return `${agents.toLocaleString('en-US')} agents all watch again ${seconds('last-watch')} s after the server died; ${seconds('ready')} s of that was its start. In the worst second they make ${number(peak.value)} requests; clients that come back at once make ${number(peak.reference)}.`;
     }).join('\n') + '\nUntil then nodes work on with their last desired state; only new orders wait.',
   async run(report) {
     const server = await openRealServer();
@@ -68,16 +68,16 @@ reference is what kube-apiserver uses. All requests but the server's own are the
         const these = members.slice(0, agents);
         const found = await recovery(server, openCrowd(these, asAgents, BEGIN_MS), agents);
         const bare = await recovery(server, openCrowd(these, atOnce, 5_000), agents);
-        const say = (what: string, unit: string, value: number, reference: number): void =>
+        const record = (what: string, unit: string, value: number, reference: number): void =>
           report({ name: `real-recovery/${agents}/${what}`, tier: 'R', unit, value, reference });
-        say('ready', 'ms', found.readyMs, bare.readyMs);
-        say('last-watch', 'ms', found.lastMs, bare.lastMs);
-        say('peak', 'per s', found.peak, found.perSecond);
-        say('peak-beside-bare', 'per s', found.peak, bare.peak);
-        say('watch-requests', 'a watch', found.watchRequests / agents, 1);
-        say('bare-watch-requests', 'a watch', bare.watchRequests / agents, 1);
-        say('apiserver-cpu', 'ms', cpuOf(found), cpuOf(bare));
-        say('harness-cpu', '% of a core', percentOf(found.spent.harness, found.spent), percentOf(cpuOf(found), found.spent));
+        record('ready', 'ms', found.readyMs, bare.readyMs);
+        record('last-watch', 'ms', found.lastMs, bare.lastMs);
+        record('peak', 'per s', found.peak, found.perSecond);
+        record('peak-beside-bare', 'per s', found.peak, bare.peak);
+        record('watch-requests', 'a watch', found.watchRequests / agents, 1);
+        record('bare-watch-requests', 'a watch', bare.watchRequests / agents, 1);
+        record('apiserver-cpu', 'ms', cpuOf(found), cpuOf(bare));
+        record('harness-cpu', '% of a core', percentOf(found.spent.harness, found.spent), percentOf(cpuOf(found), found.spent));
       }
     } finally {
       await server.close();
@@ -102,7 +102,7 @@ async function populate(server: RealServer, machines: number): Promise<Member[]>
     }));
   try {
     const cell = manifests({ role: 'cell', namespace: SYSTEM_NAMESPACE, image: 'kubenode:bench', replicas: 1 });
-    // Policies hold everyone to what is his, also who fills this cell.
+    // Policies limit every user to their own fields, also the one that fills this cell.
     const policies = cell.filter(({ kind }) => kind.startsWith('ValidatingAdmissionPolicy'));
     const rest = cell.filter((object) => !policies.includes(object) && object.kind !== 'Deployment');
     for (const object of rest) await apply(object);
@@ -135,7 +135,7 @@ async function admit(server: RealServer, admin: Transport, apply: (object: KubeO
 const cpuOf = ({ spent }: Recovery): number => spent.others['apiserver'] ?? Number.NaN;
 
 interface Recovery {
-  /** From the kill until the new server says that it is ready, and until the last watch is back. */
+  /** From the kill until the new server reports that it is ready, and until the last watch is back. */
   readyMs: number;
   lastMs: number;
   /** From the first answer of the new server until then: requests in all, and in the busiest second. */

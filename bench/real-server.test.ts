@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { lacksKubernetes } from './real-server.ts';
 
-it('says where a real API server was looked for, and what makes one', async () => {
+it('reports where a real API server was searched, and what builds one', async () => {
   const empty = mkdtempSync(join(tmpdir(), 'kubenode-bench-'));
   onTestFinished(() => {
     rmSync(empty, { recursive: true });

@@ -7,7 +7,7 @@ import { findPrograms, presentPrograms } from '../tools/kubernetes/programs.ts';
 import { files, openRig, type AdminConnection } from '../test/kubernetes/rig.ts';
 
 export interface RealServer {
-  /** The administrator's, whose requests wait for nobody else's (system:masters is exempt from priority and fairness). */
+  /** The administrator's, whose requests wait for no others (system:masters is exempt from priority and fairness). */
   readonly connection: AdminConnection;
   /** The same as a file. */
   readonly kubeconfig: string;

@@ -48,7 +48,7 @@ time. \`harness-requests\` is how many requests the harness made in all windows;
       const { value, reference } = of(`real-watches/${selector}/${MOST}/cpu`);
       return value - reference;
     };
-    return `${MOST.toLocaleString('en-US')} watches by label add ${extra('label').toFixed(1)} ms of kube-apiserver's processor time to every write to their kind, whoever the write is for, and ${MOST.toLocaleString('en-US')} by name
+    return `${MOST.toLocaleString('en-US')} watches by label add ${extra('label').toFixed(1)} ms of kube-apiserver's processor time to every write to their kind, for any receiver, and ${MOST.toLocaleString('en-US')} by name
 ${extra('name').toFixed(1)} ms. A cell with that many nodes and 50 writes a second to Machines would spend ${((extra('label') * 50) / 10).toFixed(0)} % of a core on watches by label that have nothing to report. Never let an
 agent for every node watch by label, nor without a selector.`;
   },
@@ -70,11 +70,11 @@ agent for every node watch by label, nor without a selector.`;
         for (const selector of selectors) {
           const reference = await measured({ selector: 'name', watches: FEW, connection, admin, writer, pids });
           const found = await measured({ selector, watches, connection, admin, writer, pids });
-          const say = (what: string, unit: string, value: number, referenceValue: number): void =>
+          const record = (what: string, unit: string, value: number, referenceValue: number): void =>
             report({ name: `real-watches/${selector}/${watches}/${what}`, tier: 'R', unit, value, reference: referenceValue });
-          say('cpu', 'ms', found.cpuMs, reference.cpuMs);
-          for (const rank of [50, 99]) say(`p${rank}`, 'ms', percentile(found.latencies, rank), percentile(reference.latencies, rank));
-          say('seats', 'a write', found.seats, reference.seats);
+          record('cpu', 'ms', found.cpuMs, reference.cpuMs);
+          for (const rank of [50, 99]) record(`p${rank}`, 'ms', percentile(found.latencies, rank), percentile(reference.latencies, rank));
+          record('seats', 'a write', found.seats, reference.seats);
           for (const each of [reference, found]) {
             requests.own += each.requests.own;
             requests.all += each.requests.all;
@@ -84,10 +84,15 @@ agent for every node watch by label, nor without a selector.`;
       }
       const busiest = largest.toSorted((a, b) => b.spent.harness / b.spent.ms - a.spent.harness / a.spent.ms)[0];
       if (busiest === undefined) throw new Error(`nothing was measured with ${MOST} watches`);
-      const say = (what: string, unit: string, value: number, reference: number): void =>
+      const record = (what: string, unit: string, value: number, reference: number): void =>
         report({ name: `real-watches/${what}`, tier: 'R', unit, value, reference });
-      say('harness-cpu', '% of a core', percentOf(busiest.spent.harness, busiest.spent), percentOf(othersMs(busiest.spent), busiest.spent));
-      say('harness-requests', 'requests', requests.own, requests.all);
+      record(
+        'harness-cpu',
+        '% of a core',
+        percentOf(busiest.spent.harness, busiest.spent),
+        percentOf(othersMs(busiest.spent), busiest.spent),
+      );
+      record('harness-requests', 'requests', requests.own, requests.all);
     } finally {
       await writer.close();
       await admin.close();

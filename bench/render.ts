@@ -10,7 +10,7 @@ const benchmark: Benchmark = {
   about: `
 A fleet of so many clusters with ${OBJECTS} objects each (half of them MachineComponentSets of 25 components, half their MachineComponents),
 rendered once as the hub does it: the files go to a child behind the strongest wall that this machine has, are compiled and run there, and
-the objects come back with their places. The reference is \`JSON.parse(JSON.stringify(…))\` of those objects in the process that asked, the
+the objects come back with their positions. The reference is \`JSON.parse(JSON.stringify(…))\` of those objects in the process that asked, the
 median of five times. A child takes a fixed time to start, so the ratio falls as fleets grow.`,
   goals: {},
   async run(report) {

@@ -21,14 +21,14 @@ export async function requestsBetween(file: string, fromMs: number, untilMs: num
 
 function parse(line: string): LoggedRequest {
   const value: unknown = JSON.parse(line);
-  if (!Array.isArray(value)) throw new Error(`the log of requests holds ${line}`);
+  if (!Array.isArray(value)) throw new Error(`the log of requests contains ${line}`);
   const [ms, method, target, agent] = value as unknown[];
   const url = new URL(String(target), 'https://server');
   const [, cluster = '', path = ''] = /^\/clusters\/([^/]+)(\/.*)$/.exec(url.pathname) ?? [];
   return { ms: Number(ms), cluster, method: String(method), path, query: url.searchParams, by: askerOf(String(agent), cluster) };
 }
 
-/** Controllers of hub and cells are one program, and are distinguished by the server that they ask; the hub's own connections to cells say so. */
+/** Controllers of hub and cells are one program, and are distinguished by the server that they ask; the hub's own connections to cells have their own name. */
 function askerOf(userAgent: string, cluster: string): Asker {
   if (userAgent.startsWith('kubenode-agent/')) return 'agent';
   if (userAgent === 'kubenode-hub') return 'hub';

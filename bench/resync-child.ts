@@ -1,6 +1,6 @@
 /**
  * Runs in a process of its own, as after a restart: reads all Machines, through the runtime of the controllers or with nothing but undici and
- * JSON.parse. Says when its modules are loaded, gets its options in one message, and answers with one.
+ * JSON.parse. Reports when its modules are loaded, gets its options in one message, and answers with one.
  */
 import { Agent } from 'undici';
 import { messageOf } from '../src/api/errors.ts';
@@ -46,7 +46,7 @@ async function runtime({ connection, machines }: ResyncOrder): Promise<Omit<Resy
   const ports = { client, clock: systemClock({ ref: true }), random: Math.random, log, signal: ended.signal };
   const cache = createCache({ ...ports, keepManagers: [MANAGERS.machine, MANAGERS.machineSet] });
   const store = cache.store(Machines);
-  // As the machine controller and the set controller look them up.
+  // As the machine controller and the set controller find them.
   store.addIndex('name', ({ metadata }) => [metadata.name]);
   store.addIndex('component', ({ spec }) => spec.components?.map(({ name }) => name) ?? []);
   const reconciled = new Set<string>();

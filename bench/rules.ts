@@ -19,9 +19,9 @@ const benchmark: Benchmark = {
   about: `
 Rules of three leaves each (a condition, the machine's phase, the architecture) over nodes with ${DETECTED + 4} conditions, evaluated as a cell does it: a
 snapshot of the objects, what differs from the one before, the rules that read that, json-rules-engine on a fresh Engine, and the judgement of
-its answer. \`one-node\` is one look by all rules (median of 200), \`full-pass\` all rules on ${NODES.toLocaleString('en-US')} nodes, \`one-percent\` a
+its answer. \`one-node\` is one evaluation by all rules (median of 200), \`full-pass\` all rules on ${NODES.toLocaleString('en-US')} nodes, \`one-percent\` a
 hundredth of the nodes with one condition changed. The reference is json-rules-engine alone as its documentation shows it, a fresh Engine a node with all
-rules and the Node object as a fact: it has no index of what a rule reads, so it runs all rules whatever changed, and it concludes from
+rules and the Node object as a fact: it has no index of what a rule reads, so it runs all rules after any change, and it concludes from
 what is absent.`,
   goals: { 'rules/one-percent/100': { of: 'ratio', most: 0.2 } },
   async run(report) {
@@ -31,13 +31,13 @@ what is absent.`,
       const all = rulesReading(index, undefined);
       const bare = rules.map(bareRule);
       const fleet = Array.from({ length: NODES }, (_, number) => memberOf(number));
-      const looked = async (member: Member, names: readonly string[]): Promise<void> =>
+      const evaluated = async (member: Member, names: readonly string[]): Promise<void> =>
         void (await runPass({ index, names, snapshot: member.snapshot, observations: [] }));
 
       const ours: number[] = [];
       const theirs: number[] = [];
       for (const member of fleet.slice(0, 250)) {
-        ours.push(await timed(() => looked(member, all)));
+        ours.push(await timed(() => evaluated(member, all)));
         theirs.push(await timed(() => bareRun(bare, member.node)));
       }
       report({
@@ -49,7 +49,7 @@ what is absent.`,
       });
 
       const full = await timed(async () => {
-        for (const member of fleet) await looked(member, all);
+        for (const member of fleet) await evaluated(member, all);
       });
       const bareFull = await timed(async () => {
         for (const { node } of fleet) await bareRun(bare, node);
@@ -60,7 +60,7 @@ what is absent.`,
       const part = await timed(async () => {
         for (const member of changed) {
           const snapshot = snapshotOf(member.machine, member.node, member.heartbeats);
-          await looked({ ...member, snapshot }, rulesReading(index, changes(member.snapshot, snapshot)));
+          await evaluated({ ...member, snapshot }, rulesReading(index, changes(member.snapshot, snapshot)));
         }
       });
       const barePart = await timed(async () => {
@@ -119,10 +119,10 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 function memberOf(number: number): Member {
   const name = `node-${number}`;
   const types = ['MemoryPressure', 'DiskPressure', 'PIDPressure', ...Array.from({ length: DETECTED }, (_, index) => detected(index))];
-  const said = (ms: number) => ({ lastHeartbeatTime: iso(ms), lastTransitionTime: iso(T0) });
+  const times = (ms: number) => ({ lastHeartbeatTime: iso(ms), lastTransitionTime: iso(T0) });
   const conditionsAt = (ms: number) => [
-    { type: 'Ready', status: 'True' as const, reason: 'KubeletReady', ...said(ms) },
-    ...types.map((type) => ({ type, status: 'False' as const, reason: `No${type}`, ...said(ms) })),
+    { type: 'Ready', status: 'True' as const, reason: 'KubeletReady', ...times(ms) },
+    ...types.map((type) => ({ type, status: 'False' as const, reason: `No${type}`, ...times(ms) })),
   ];
   const nodeAt = (ms: number): Node => ({
     apiVersion: 'v1',

@@ -1,5 +1,5 @@
 /**
- * Builds what is published: JavaScript with types in `dist/`, the bundles, what the agent's package holds besides, and the packed stand-ins.
+ * Builds what is published: JavaScript with types in `dist/`, the bundles, what the agent's package contains besides, and the packed stand-ins.
  * The private packages of this repository become folders of `dist/`, and imports of them become relative.
  *
  *   node tools/build.ts [FOLDER]   default: dist

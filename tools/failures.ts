@@ -1,6 +1,6 @@
 /**
  * Prints the failed tests of reports of vitest's JSON reporter, with the first lines of each failure: `node tools/failures.ts REPORT.json …`.
- * A log that keeps only its end still says what failed. Exit code 0, also where a report cannot be read: that is printed.
+ * A log that keeps only its end still shows what failed. Exit code 0, also where a report cannot be read: that is printed.
  */
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';

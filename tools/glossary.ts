@@ -1,6 +1,6 @@
 /**
- * Looks in code, comments, messages and pages for the words that docs/glossary.md says are not used (its last table, first column), also as a part of a name:
- * in the middle of a camel-case name. Prints each place with the word to use, and exits 1 then.
+ * Finds in code, comments, messages and pages the words that docs/glossary.md lists as not used (its last table, first column), also as a part of a name:
+ * in the middle of a camel-case name. Prints each position with the word to use, and exits 1 then.
  *
  *   node tools/glossary.ts
  */

@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 const run = promisify(execFile);
 const GO_MINOR = 24;
 
-export type Say = (line: string) => void;
+export type OnProgress = (line: string) => void;
 
 export interface Go {
   readonly command: string;
@@ -86,7 +86,7 @@ function alive(pid: number): boolean {
 }
 
 /** Takes the lock file; waits while another living process has it. Returns how to give it back. */
-export async function lock(path: string, say: Say): Promise<() => Promise<void>> {
+export async function lock(path: string, onProgress: OnProgress): Promise<() => Promise<void>> {
   for (let waited = 0; ; waited++) {
     try {
       const file = await open(path, 'wx');
@@ -100,29 +100,29 @@ export async function lock(path: string, say: Say): Promise<() => Promise<void>>
     // An empty file is one that is being written; a process that died leaves its number behind.
     if (holder > 0 && !alive(holder)) await rm(path, { force: true });
     else {
-      if (waited === 0) say(`another process is building the programs (${path}); waiting for it`);
+      if (waited === 0) onProgress(`another process is building the programs (${path}); waiting for it`);
       await delay(500);
     }
   }
 }
 
-/** Builds into the folder, unless `isThere` says that it has been done; other processes that build the same are waited for. */
+/** Builds into the folder, unless `isThere` reports that it has been done; other processes that build the same are waited for. */
 export async function buildOnce(
   go: Go,
   modules: readonly Module[],
   folder: string,
   isThere: () => Promise<boolean>,
-  say: Say,
+  onProgress: OnProgress,
 ): Promise<void> {
   await mkdir(dirname(folder), { recursive: true });
-  const unlock = await lock(`${folder}.lock`, say);
+  const unlock = await lock(`${folder}.lock`, onProgress);
   // Whole or not at all: the folder gets its name last.
   const making = `${folder}.${randomUUID()}.tmp`;
   try {
     if (await isThere()) return;
     await mkdir(making);
     for (const { folder: cwd, packages, ldflags, rename: named } of modules) {
-      say(`building ${packages.join(', ')} (minutes, once; kept in ${folder})`);
+      onProgress(`building ${packages.join(', ')} (minutes, once; kept in ${folder})`);
       await runNice(go.command, ['build', '-buildvcs=false', '-ldflags', ldflags, '-o', `${making}/`, ...packages], cwd, go.env);
       if (named !== undefined) {
         const path = await lastPathSegment(making, named);

@@ -1,6 +1,6 @@
 /**
- * Holds the import boundaries: which folder of `src` may use which, which of them may use which package of `packages`, and that those packages use nothing
- * of `src`. Production code of `src` is held to its folder's line; of the packages, tests are held too. Cycles between files are the linter's.
+ * Checks the import boundaries: which folder of `src` may use which, which of them may use which package of `packages`, and that those packages use nothing
+ * of `src`. Production code of `src` is checked against its folder's line; in the packages tests are checked too. Cycles between files are the linter's.
  *
  *   node tools/imports.ts
  */
@@ -104,7 +104,7 @@ function checkFolder(path: string): void {
 
 function checkPackage(name: string, folder: string): void {
   const allowed = PACKAGES[name];
-  if (allowed === undefined) problems.push(`${folder}: tools/imports.ts does not say what ${name} may import`);
+  if (allowed === undefined) problems.push(`${folder}: tools/imports.ts does not list what ${name} may import`);
   for (const path of sources(join(ROOT, folder)))
     for (const target of imported(path)) {
       const within = !target.startsWith('@') && !relative(join(ROOT, folder), target).startsWith('..');

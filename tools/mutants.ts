@@ -1,4 +1,4 @@
-/** Small changes of one source file, each of which a test of behaviour should notice. Found in the syntax tree, so that types and comments stay. */
+/** Small changes of one source file; a test of behaviour should notice each. Found in the syntax tree, so that types and comments stay. */
 import { parseSync } from 'rolldown/utils';
 
 export interface Mutant {

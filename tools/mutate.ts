@@ -45,7 +45,7 @@ examples
   node tools/mutate.ts src/defender --tests src/controllers/machine
 `;
 
-interface Placed {
+interface FileMutant {
   readonly file: string;
   readonly mutant: Mutant;
 }
@@ -160,7 +160,7 @@ const limitOf = (stage: readonly string[], durations: ReadonlyMap<string, number
 
 const lineOf = (source: string, offset: number): number => source.slice(0, offset).split('\n').length;
 
-function shown({ file, mutant }: Placed, source: string): string {
+function shown({ file, mutant }: FileMutant, source: string): string {
   const was = source.slice(mutant.start, mutant.end).replaceAll(/\s+/g, ' ').slice(0, 80);
   return `${file}:${lineOf(source, mutant.start)}  ${mutant.operator}: \`${was}\` → \`${mutant.replacement.replaceAll(/\s+/g, ' ').slice(0, 80)}\``;
 }
@@ -191,12 +191,12 @@ async function main(): Promise<number> {
   const files = trackedFiles();
   const sources = files.filter((file) => isSource(file) && (file === within || file.startsWith(`${within}/`)));
   const all = sources.flatMap((file) =>
-    mutantsOf(file, readFileSync(join(root, file), 'utf8')).map((mutant): Placed => ({ file, mutant })),
+    mutantsOf(file, readFileSync(join(root, file), 'utf8')).map((mutant): FileMutant => ({ file, mutant })),
   );
   if (all.length === 0) throw new Error(`nothing in ${target} can be changed`);
   const random = seeded(Number(values.seed));
-  const order = all.map((placed) => ({ placed, key: random() })).toSorted((a, b) => a.key - b.key);
-  const chosen = values.all ? all : order.slice(0, Number(values.count)).map(({ placed }) => placed);
+  const order = all.map((mutant) => ({ mutant, key: random() })).toSorted((a, b) => a.key - b.key);
+  const chosen = values.all ? all : order.slice(0, Number(values.count)).map(({ mutant }) => mutant);
 
   // With its slash: vitest takes it as a part of paths, and one folder's name may begin another's.
   const testsFolder = `${statSync(join(root, within)).isDirectory() ? within : dirname(within)}/`;
@@ -207,20 +207,20 @@ async function main(): Promise<number> {
   try {
     const { durations, pool } = await unchanged(folder, tests);
     const texts = new Map(files.filter((file) => file.endsWith('.ts')).map((file) => [file, readFileSync(join(folder, file), 'utf8')]));
-    for (const [at, placed] of chosen.entries()) {
-      const source = texts.get(placed.file) ?? '';
-      const stages = stagesOf(durations, placed.file, texts);
-      writeFileSync(join(folder, placed.file), applied(source, placed.mutant));
+    for (const [at, next] of chosen.entries()) {
+      const source = texts.get(next.file) ?? '';
+      const stages = stagesOf(durations, next.file, texts);
+      writeFileSync(join(folder, next.file), applied(source, next.mutant));
       let outcome: Outcome = 'survived';
       for (const stage of values.quick && stages.length > 1 ? stages.slice(0, -1) : stages) {
         const passed = await passes(folder, stage, limitOf(stage, durations), ...pool);
         outcome = passed === undefined ? 'killed (time)' : passed ? 'survived' : 'killed';
         if (outcome !== 'survived') break;
       }
-      writeFileSync(join(folder, placed.file), source);
-      if (outcome === 'survived') survivors.push(shown(placed, source));
+      writeFileSync(join(folder, next.file), source);
+      if (outcome === 'survived') survivors.push(shown(next, source));
       if (outcome === 'killed (time)') late += 1;
-      process.stdout.write(`${String(at + 1).padStart(3)}/${chosen.length} ${outcome.padEnd(14)} ${shown(placed, source)}\n`);
+      process.stdout.write(`${String(at + 1).padStart(3)}/${chosen.length} ${outcome.padEnd(14)} ${shown(next, source)}\n`);
     }
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -36,7 +36,7 @@ function pack(component: string, version: string, options: object): Buffer {
   return gzipStored(Buffer.concat(entries));
 }
 
-/** Writes the artifacts and returns what the lock file should hold. Safe to run while others do. */
+/** Writes the artifacts and returns what the lock file should contain. Safe to run while others do. */
 export function packAll(): Lock {
   const versions = JSON.parse(readFileSync(join(ROOT, 'components', 'versions.json'), 'utf8')) as Record<string, Record<string, object>>;
   mkdirSync(ARTIFACTS, { recursive: true });

@@ -131,12 +131,12 @@ function checkAttacks(): void {
     if (named.length === 0) problems.push(`${PROOF}: ${name} names no test`);
     for (const file of named) listed.add(`${name} in ${file.slice(1, -1)}`);
   }
-  const held = new Set<string>();
+  const tested = new Set<string>();
   for (const file of files.filter((each) => each.endsWith('.test.ts')))
     for (const [, names = ''] of read(file).matchAll(/['"`]((?:(?:safety|security) \d+(?:, )?)+)[:A-Z]/g))
-      for (const name of names.match(/\w+ \d+/g) ?? []) held.add(`${name} in ${file}`);
-  for (const each of listed) if (!held.has(each)) problems.push(`${PROOF}: there is no test ${each}`);
-  for (const each of held) if (!listed.has(each)) problems.push(`${PROOF} does not list ${each}`);
+      for (const name of names.match(/\w+ \d+/g) ?? []) tested.add(`${name} in ${file}`);
+  for (const each of listed) if (!tested.has(each)) problems.push(`${PROOF}: there is no test ${each}`);
+  for (const each of tested) if (!listed.has(each)) problems.push(`${PROOF} does not list ${each}`);
 }
 
 checkEvents();

@@ -6,7 +6,7 @@ export interface Report {
   readonly testResults: readonly {
     /** Absolute path of the test file. */
     readonly name: string;
-    /** `failed` without a failed test: the file itself could not run, and `message` says why. */
+    /** `failed` without a failed test: the file itself could not run, and `message` gives the reason. */
     readonly status: string;
     readonly message: string;
     readonly assertionResults: readonly {

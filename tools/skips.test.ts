@@ -18,7 +18,7 @@ const listed = JSON.parse(readFileSync(join(root, 'test/skips.json'), 'utf8')) a
 const wall: Test = { file: 'src/sync/render/wall.test.ts', test: 'behind namespaces bwrap holds what it says' };
 
 let count = 0;
-/** A report of vitest of these tests, which are skipped unless they say otherwise. */
+/** A report of vitest of these tests, which are skipped unless their status differs. */
 function report(tests: readonly Test[]): string {
   const path = join(folder, `${++count}.json`);
   const testResults = tests.map(({ file, test, status = 'skipped' }) => ({

@@ -200,7 +200,7 @@ describe.skipIf(program === '')('a Go program with client-go', () => {
 
     it('shares an object with another owner by server-side apply', async () => {
       const printed = lines('apply');
-      expect(one(printed, 'silent')).toMatchObject({ same: true });
+      expect(one(printed, 'unchanged')).toMatchObject({ same: true });
       expect(one(printed, 'conflict')).toMatchObject({
         error: 'Conflict',
         causes: [{ type: 'FieldManagerConflict', field: '.spec.failureDomain' }],
@@ -269,7 +269,7 @@ describe.skipIf(program === '')('a Go program with client-go', () => {
             await waitFor(() => of(lines, 'store').length > before, LATE);
             const { items } = await client.list(Machines, { namespace });
             const expected = items.map(({ metadata }) => `${metadata.name} ${metadata.uid} ${metadata.resourceVersion}`).toSorted();
-            return JSON.stringify(of(lines, 'store').at(-1)?.['holds']) === JSON.stringify(expected);
+            return JSON.stringify(of(lines, 'store').at(-1)?.['names']) === JSON.stringify(expected);
           }, LATE);
         try {
           await waitFor(() => lines.some(({ what }) => what === 'synced'), LATE);

@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { cacheFolder, lock, type Say } from '../../tools/gobuild.ts';
+import { cacheFolder, lock, type OnProgress } from '../../tools/gobuild.ts';
 import { command } from './command.ts';
 
 const RELEASE = 'bookworm';
@@ -51,7 +51,7 @@ WantedBy=sysinit.target
 const FORM = 1;
 
 /** Where the base is, made unless it is there. */
-export async function debianBase(say: Say): Promise<string> {
+export async function debianBase(say: OnProgress): Promise<string> {
   const recipe = JSON.stringify([FORM, RELEASE, PACKAGES, MASKED, CGROUPS_UNIT, process.arch]);
   const folder = join(cacheFolder(), `debian-${RELEASE}-${createHash('sha256').update(recipe).digest('hex').slice(0, 12)}`);
   const there = async (): Promise<boolean> => (await stat(join(folder, 'etc')).catch(() => undefined)) !== undefined;

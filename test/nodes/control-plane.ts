@@ -5,7 +5,7 @@ import { httpTransport } from '../../src/kube/http-transport.ts';
 import { kubeconfigText } from '@kubenode/embedded';
 import { findPrograms } from '../../tools/kubernetes/programs.ts';
 import { nodePrograms, type NodePrograms } from '../../tools/nodes/programs.ts';
-import type { Say } from '../../tools/gobuild.ts';
+import type { OnProgress } from '../../tools/gobuild.ts';
 import { files, openRig, type AdminConnection } from '../kubernetes/rig.ts';
 
 export interface NodesControlPlane {
@@ -22,7 +22,7 @@ export interface NodesControlPlane {
 }
 
 /** `gateway`: an address of this machine that nodes reach. Everything is as Kubernetes has it by default. */
-export async function startNodesControlPlane(gateway: string, say: Say): Promise<NodesControlPlane> {
+export async function startNodesControlPlane(gateway: string, say: OnProgress): Promise<NodesControlPlane> {
   const programs = await findPrograms(say);
   const ofNodes = await nodePrograms(say);
   const { controllerManager, kubectl } = programs;

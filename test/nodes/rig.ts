@@ -1,5 +1,5 @@
 /** Machines with a network of their own, for one test file. */
-import type { Say } from '../../tools/gobuild.ts';
+import type { OnProgress } from '../../tools/gobuild.ts';
 import { debianBase } from './base.ts';
 import { command } from './command.ts';
 import { bootMachine, gatewayOf, type MachineOptions, type TestMachine } from './machine.ts';
@@ -18,7 +18,7 @@ export interface NodesRig {
 }
 
 /** Removes what runs that were killed have left, and makes the network. */
-export async function openNodes(say: Say): Promise<NodesRig> {
+export async function openNodes(say: OnProgress): Promise<NodesRig> {
   const base = await debianBase(say);
   const owner = await own();
   const machines: TestMachine[] = [];

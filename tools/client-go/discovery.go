@@ -28,7 +28,7 @@ func discover(w world) error {
 		}
 		for _, resource := range list.APIResources {
 			verbs := slices.Sorted(slices.Values(resource.Verbs))
-			say("resource", fields{"name": resource.Name, "kind": resource.Kind, "namespaced": resource.Namespaced, "short": resource.ShortNames, "verbs": verbs})
+			report("resource", fields{"name": resource.Name, "kind": resource.Kind, "namespaced": resource.Namespaced, "short": resource.ShortNames, "verbs": verbs})
 		}
 	}
 	preferred, err := client.ServerPreferredResources()
@@ -37,7 +37,7 @@ func discover(w world) error {
 	}
 	for _, list := range preferred {
 		if strings.HasPrefix(list.GroupVersion, machines.Group+"/") {
-			say("preferred", fields{"groupVersion": list.GroupVersion})
+			report("preferred", fields{"groupVersion": list.GroupVersion})
 		}
 	}
 	paths, err := client.OpenAPIV3().Paths()
@@ -45,12 +45,12 @@ func discover(w world) error {
 		return err
 	}
 	_, served := paths["apis/"+machines.GroupVersion().String()]
-	say("openapi", fields{"v3": served})
+	report("openapi", fields{"v3": served})
 	version, err := client.ServerVersion()
 	if err != nil {
 		return err
 	}
-	say("version", fields{"major": version.Major})
+	report("version", fields{"major": version.Major})
 	return nil
 }
 
@@ -67,20 +67,20 @@ func mapKinds(w world) error {
 		mapping, err := mapper.RESTMapping(schema.GroupKind{Group: machines.Group, Kind: kind})
 		var unknown *meta.NoKindMatchError
 		if errors.As(err, &unknown) {
-			say("mapping", fields{"kind": kind, "resource": nil})
+			report("mapping", fields{"kind": kind, "resource": nil})
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		say("mapping", fields{"kind": kind, "resource": mapping.Resource.String(), "scope": mapping.Scope.Name()})
+		report("mapping", fields{"kind": kind, "resource": mapping.Resource.String(), "scope": mapping.Scope.Name()})
 	}
 	for _, resource := range []string{"machine", "machines", "ma", "ledger"} {
 		kind, err := mapper.KindFor(schema.GroupVersionResource{Resource: resource})
 		if err != nil {
 			return err
 		}
-		say("kind", fields{"resource": resource, "kind": kind.String()})
+		report("kind", fields{"resource": resource, "kind": kind.String()})
 	}
 	return nil
 }

