@@ -29,7 +29,7 @@ async function cellClient(): Promise<Client> {
   return client;
 }
 
-test('E4: what sync applies never takes a ceiling or a rolloutID away, whatever managedFields say of whose they are', async () => {
+test('E4: what sync applies never takes a ceiling or a rolloutID away, whatever managedFields report of whose they are', async () => {
   const client = await cellClient();
   const { signal } = new AbortController();
   const set = (version: string): KubeObject & { spec: object } => ({

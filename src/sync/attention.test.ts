@@ -6,10 +6,10 @@ import { attentionOf } from './attention.ts';
 
 const SINCE = '2026-11-20T00:00:00Z';
 
-type Said = [type: string, status: Condition['status'], reason: string, since?: string];
+type ReportedCondition = [type: string, status: Condition['status'], reason: string, since?: string];
 
-function object(kind: string, name: string, said: Said[], apiVersion: string = API_VERSION): KubeObject {
-  const conditions = said.map(([type, status, reason, since = SINCE]) => ({
+function object(kind: string, name: string, reported: ReportedCondition[], apiVersion: string = API_VERSION): KubeObject {
+  const conditions = reported.map(([type, status, reason, since = SINCE]) => ({
     type,
     status,
     reason,
@@ -20,7 +20,8 @@ function object(kind: string, name: string, said: Said[], apiVersion: string = A
   return { apiVersion, kind, metadata, status: { conditions } } as KubeObject;
 }
 
-const reasons = (kind: string, ...said: Said[]): string[] => attentionOf([object(kind, 'a', said)]).map(({ reason }) => reason);
+const reasons = (kind: string, ...reported: ReportedCondition[]): string[] =>
+  attentionOf([object(kind, 'a', reported)]).map(({ reason }) => reason);
 
 describe('what in a cell needs a person', () => {
   test('is what is halted, failed, stuck, refused, or asks for one', () => {
@@ -47,18 +48,20 @@ describe('what in a cell needs a person', () => {
     expect(reasons('MachineSet', ['ComponentsLeft', 'False', 'NoneLeft'])).toEqual([]);
   });
 
-  test('is a number of machines that no commit says', () => {
+  test('is a number of machines that no commit reports', () => {
     expect(reasons('MachineSet', ['Progressing', 'False', 'ScaleDownBlocked'], ['ScaleDownBlocked', 'True', 'NotByCommit'])).toEqual([
       'NotByCommit',
     ]);
   });
 
   test('is since when it is so, and not since when the set stood still', () => {
-    const said: Said[] = [
+    const reported: ReportedCondition[] = [
       ['Progressing', 'False', 'ScaleDownBlocked', '2026-11-01T00:00:00Z'],
       ['ScaleDownBlocked', 'True', 'MachinesStay'],
     ];
-    expect(attentionOf([object('MachineSet', 'a', said)])).toMatchObject([{ reason: 'MachinesStay', since: '2026-11-20T00:00:00.000Z' }]);
+    expect(attentionOf([object('MachineSet', 'a', reported)])).toMatchObject([
+      { reason: 'MachinesStay', since: '2026-11-20T00:00:00.000Z' },
+    ]);
   });
 
   test('is a set that somebody paused before it had the machines that it shall have', () => {
@@ -100,13 +103,13 @@ describe('what in a cell needs a person', () => {
     });
     expect(attentionOf(all.toReversed())).toEqual(found);
     const long = object('NodeRemedier', 'a'.repeat(10), [['Accepted', 'False', `x`]]);
-    const said = (long as { status?: { conditions: Condition[] } }).status?.conditions[0];
-    if (said !== undefined) said.message = `\u001B[2J${'y'.repeat(5000)}`;
+    const reported = (long as { status?: { conditions: Condition[] } }).status?.conditions[0];
+    if (reported !== undefined) reported.message = `\u001B[2J${'y'.repeat(5000)}`;
     const message = attentionOf([long])[0]?.message ?? '';
     expect([message.length <= 256, message.includes('\u001B')]).toEqual([true, false]);
   });
 
-  test('is never more than a Cluster can hold, and plain, whatever the cell says', () => {
+  test('is never more than a Cluster can hold, and plain, whatever the cell reports', () => {
     const odd = object('NodeRemedier', `${'n'.repeat(600)}\n`, [
       ['Accepted', 'False', `X\n✔ all is well\u001B[2J${'x'.repeat(2000)}`, 'yesterday'],
     ]);

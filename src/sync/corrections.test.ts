@@ -21,7 +21,7 @@ const stored = (object: KubeObject, ...managedFields: ManagedFieldsEntry[]): Sto
 });
 const scaled = by('kubectl', { 'f:spec': { 'f:replicas': {} } });
 
-test('a field that somebody set is said with who, what it was, and to what it is put back', () => {
+test('a field that somebody set is reported with who, what it was, and to what it is put back', () => {
   expect(correctionsOf(stored(set({ replicas: 5 }), scaled), set({ replicas: 3 }))).toEqual(['spec.replicas from 5 to 3, set by kubectl']);
   expect(correctionsOf(stored(set({}), scaled), set({ replicas: 3 }))).toEqual(['spec.replicas from nothing to 3, removed by kubectl']);
   expect(correctionsOf(stored(set({})), set({ replicas: 3 }))).toEqual(['spec.replicas from nothing to 3']);
@@ -30,13 +30,13 @@ test('a field that somebody set is said with who, what it was, and to what it is
   ]);
 });
 
-test('what sync itself set last, and what Git does not say, is no correction', () => {
+test('what sync itself set last, and what Git does not report, is no correction', () => {
   const own = by('kubenode-sync', { 'f:spec': { 'f:replicas': {} } });
   expect(correctionsOf(stored(set({ replicas: 5 }), own), set({ replicas: 3 }))).toEqual([]);
   expect(correctionsOf(stored(set({ replicas: 3, paused: true }, { theirs: 'x' }), scaled), set({ replicas: 3 }))).toEqual([]);
 });
 
-test('a list is one value; long ones are cut, and no more is said than people read', () => {
+test('a list is one value; long ones are cut, and no more is reported than people read', () => {
   const taints = [{ key: 'a'.repeat(100), effect: 'NoSchedule' }];
   const [text] = correctionsOf(stored(set({ taints }), by('k9s', { 'f:spec': { 'f:taints': {} } })), set({ taints: [] }));
   expect(text).toMatch(/^spec\.taints from \[\{"key":"a{40,60}… to \[\], set by k9s$/);
@@ -46,7 +46,7 @@ test('a list is one value; long ones are cut, and no more is said than people re
   expect(found.at(-1)).toBe('2 more');
 });
 
-test('who and what is made plain, and what a Secret holds is not said', () => {
+test('who and what is made plain, and what a Secret holds is not reported', () => {
   const map = (data: object): KubeObject => ({ apiVersion: 'v1', kind: ConfigMaps.kind, metadata: { name: 'a' }, data }) as KubeObject;
   const [text] = correctionsOf(stored(map({ a: 'x\u001b[2J\ny' }), by('ev\u001bil', { 'f:data': { 'f:a': {} } })), map({ a: 'z' }));
   expect(text).toBe(plainText(text ?? ''));

@@ -21,7 +21,7 @@ export const syncErrorCodes = {
   NotOurs: surroundings('an object that belongs to another fleet'),
   Overtaken: surroundings('another hub, or a newer decision, has gone on from what this step was decided from'),
   Deposed: surroundings('another term of the hub has begun: this one writes nothing more'),
-  InvalidDigest: surroundings('a stored unit that is not what its digest says'),
+  InvalidDigest: surroundings('a stored unit that does not have its digest'),
   TypeCheckFailed: surroundings('the types of a commit could not be checked'),
 } as const satisfies ErrorTable;
 

@@ -31,13 +31,13 @@ describe('E2: a MachineSet that has all its machines', () => {
   });
 
   it.each(['UnknownProvider', 'InvalidConfig'])(
-    'is none, and is halted, where no other could be made of what it says: %s',
+    'is none, and is halted, where no other could be made of what it reports: %s',
     (createFailure) => {
       expect(evidence({ createFailure })).toEqual({ evidence: false, halted: 'no provider "locl"' });
     },
   );
 
-  it('is halted by nothing that was said of an earlier generation', () => {
+  it('is halted by nothing that was reported of an earlier generation', () => {
     expect(evidence({ createFailure: 'UnknownProvider', observedGeneration: 1 })).toEqual({ evidence: false, halted: undefined });
   });
 
@@ -63,7 +63,7 @@ describe('how far a component set is', () => {
     return evidenceOf(set, 'sha256:1').progress;
   };
 
-  it('says that it soaks, and until when', () => {
+  it('reports that it soaks, and until when', () => {
     expect(progress('Soaking', '2026-11-20T00:01:00Z')).toBe('1/1 machines, batch 1 of 3, soaks there until 2026-11-20T00:01:00.000Z');
   });
 
@@ -71,7 +71,7 @@ describe('how far a component set is', () => {
     ['RollingOut', '2026-11-20T00:01:00Z'],
     ['Soaking', undefined],
     ['Soaking', 'soon'],
-  ])('says nothing of a soak where it is %s until %s', (reason, until) => {
+  ])('reports nothing of a soak where it is %s until %s', (reason, until) => {
     expect(progress(reason, until)).toBe('1/1 machines, batch 1 of 3');
   });
 });

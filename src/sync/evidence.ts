@@ -76,7 +76,7 @@ function ofMachineSet(set: Stored<MachineSet>): Evidence {
 }
 
 /**
- * Accepted by the cell, for this digest. That is all in Shadow, where a rule only says what it would do; how one comes to be enforced says
+ * Accepted by the cell, for this digest. That is all in Shadow, where a rule only reports what it would do; how one comes to be enforced is in
  * `rehearsalOf`.
  */
 function ofRule(rule: Stored<NodeRemedier>, digest: string): Evidence {

@@ -72,7 +72,7 @@ export function openFence({ client, signal, holds }: FenceOptions): Fence {
         bearing.add(uid);
         return;
       } catch (error) {
-        // Nobody can write it, nor hold all others up for it.
+        // No one can write it, and the others must not wait for it.
         if (hasReason(error, 'Invalid', 'BadRequest', 'RequestEntityTooLarge')) return;
         if (!hasReason(error, 'Conflict', 'NotFound') || tries === TRIES) throw error;
         live = await client.find(Clusters, { name }, { signal });

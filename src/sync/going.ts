@@ -98,7 +98,7 @@ export function machinesOf(
 
 /**
  * How many machines of a cell go already, or will by an earlier commit, beside those that this one lets go. `wanted`: by unit, what there is to be after
- * this commit, which may take some back; undefined: as the cell says. `lost`: by unit, those that this commit lets go.
+ * this commit, which may take some back; undefined: as the cell reports. `lost`: by unit, those that this commit lets go.
  */
 export function goingIn(
   { sets }: CellMachines,

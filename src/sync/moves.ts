@@ -18,7 +18,7 @@ export interface MovesInput {
 
 const SHOWN = 20;
 
-/** Throws where the commit moves a known cluster to another stage or cell, and nobody who writes the Fleet has accepted that at this very head. */
+/** Throws where the commit moves a known cluster to another stage or cell, and the Fleet does not accept that at this very head. */
 export function refuseMoves({ fleet, head, declared, clusters, isWanted }: MovesInput): void {
   const { name } = fleet.metadata;
   if (fleet.spec.acceptMoves === head) return;

@@ -40,7 +40,7 @@ test('E17: names of a cell are bounded and made plain', () => {
   expect([first?.object.length, first?.fleet.length]).toEqual([512, 253]);
 });
 
-test('E17: a commit in force wants what the newest Rollout of a unit says, and not what it removes', () => {
+test('E17: a commit in force wants what the newest Rollout of a unit reports, and not what it removes', () => {
   const rollout = (sequence: number, digest?: string): Rollout => ({
     apiVersion: API_VERSION,
     kind: 'Rollout',

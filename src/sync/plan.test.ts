@@ -40,7 +40,7 @@ it('names only the units whose digest differs, each with all of its clusters', (
   ]);
 });
 
-it('invariant 1: an empty render, or one that is empty for a cluster, changes nothing and says so', () => {
+it('invariant 1: an empty render, or one that is empty for a cluster, changes nothing and reports it', () => {
   expect(() => planned({}, { test: { a: '1' } })).toThrow('declares no cluster');
   expect(() => planned({ test: {} }, { test: { a: '1' } })).toThrow('renders no object at all for cluster "test"');
 });
@@ -88,7 +88,7 @@ function rolloutOf(sequence: number, unit: string, digests: Record<string, strin
   };
 }
 
-it('takes the newest rollout for what is wanted, and the record where no rollout says', () => {
+it('takes the newest rollout for what is wanted, and the record where no rollout reports', () => {
   const recorded = new Map([
     [
       'test',

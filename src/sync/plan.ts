@@ -220,7 +220,7 @@ export function countedBy(rollouts: readonly Rollout[]): (cluster: string, unit:
 }
 
 /**
- * Whether the newest rollout that names a unit removes it from the cluster, and that is not over: a record says that something is there still, or since when it is
+ * Whether the newest rollout that names a unit removes it from the cluster, and that is not over: a record shows that something is there still, or since when it is
  * gone; or no hub has reported yet that nothing is there, so that what was decided before that rollout may begin there still.
  */
 export function removingBy(

@@ -21,7 +21,7 @@ describe('E13: the record of a halt', () => {
     expect(records.halted('A', seen, ago(0))(record)).toBe(record);
   });
 
-  it('says since when it was seen first, and is no mere refusal any more where the cell halted it', () => {
+  it('reports since when it was seen first, and is no mere refusal any more where the cell halted it', () => {
     expect(records.halted('A', seen, ago(30))(held)?.halt).toEqual(halt);
     expect(records.halted('A', seen, ago(0))({ ...held, halt })?.halt).toEqual(halt);
     const refused = { ...held, halt: { ...halt, refused: true } };

@@ -31,9 +31,9 @@ export interface Aim {
   revoked?: boolean;
   /** When it is begun; absent: it bears no time. */
   at?: string;
-  /** The object was in the cell before: it is not new there, whatever the records hold. */
+  /** The object was in the cell before: it is not new there, also where no record has it. */
   found?: boolean;
-  /** When what the cell has was begun, as it says: nothing is recorded to have begun before that. */
+  /** When what the cell has was begun, as the cell reports: nothing is recorded to have begun before that. */
   writtenAt?: string | undefined;
 }
 
@@ -56,7 +56,7 @@ function overtaken(record: UnitStatus | undefined): CodedError {
 
 export const records = {
   /**
-   * Written before the first object is touched, and only over what the decision saw: what prune may have to delete, whatever happens next,
+   * Written before the first object is touched, and only over what the decision saw: what prune may have to delete, also if the process dies next,
    * and what is under way here. It is the fence between two hubs: the next writer checks that it still stands (`stands`).
    */
   begin:
@@ -188,7 +188,7 @@ export const records = {
   },
 
   /**
-   * What is only being emptied is all there still: if it is wanted again it goes back at once. When nothing is left the record says since when, for the soak of the
+   * What is only being emptied is all there still: if it is wanted again it goes back at once. When nothing is left the record has the time of that, for the soak of the
    * removal, also where that goes at once: later stages, where the unit is old, wait for it.
    */
   removed:
@@ -217,7 +217,7 @@ function laterThan(before: string | undefined, at: string): string {
   return Date.parse(at) < least ? new Date(least).toISOString() : at;
 }
 
-/** The later of what is recorded and what the cell says; what no record can bear is no time. */
+/** The later of the recorded time and the one that the cell reports; a time that no record can have is ignored. */
 function latestOf(recorded: string | undefined, live: string | undefined): string | undefined {
   const liveMs = Date.parse(live ?? '');
   if (!(liveMs < NO_RECORD_BEARS_MS) || liveMs <= Date.parse(recorded ?? '')) return recorded;

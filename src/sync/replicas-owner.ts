@@ -4,7 +4,7 @@ import { ANNOTATIONS, LABELS, MANAGERS } from '../api/names.ts';
 import type { Stored } from '../api/wire.ts';
 import { names } from '../kube/ownership.ts';
 
-/** As a commit, or a person, says that others give the number. */
+/** How a commit, or a person, declares that others give the number. */
 export const SCALED_BY_OTHERS = 'others';
 const REPLICAS = ['spec', 'replicas'];
 const SCALED_BY = ['metadata', 'annotations', ANNOTATIONS.scaledBy];

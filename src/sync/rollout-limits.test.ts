@@ -42,7 +42,7 @@ describe('E18: a commit is one Rollout that an API server stores', () => {
     [1, 501, 'it changes 501 units on up to 1 clusters each, 501 (unit, cluster) pairs in all; one Rollout has at most 500 units'],
     [501, 1, 'at most 500 units and 500 clusters of each'],
     [300, 50, 'it changes 50 units on up to 300 clusters each, 15000 (unit, cluster) pairs in all; its Rollout would have up to'],
-  ])('a commit that changes on %i clusters %i units is refused by a verdict that says the limit', (clusters, units, message) => {
+  ])('a commit that changes on %i clusters %i units is refused by a verdict that reports the limit', (clusters, units, message) => {
     expect(() => planned(clusters, units)).toThrow(
       expect.objectContaining({
         code: 'CommitTooLarge',

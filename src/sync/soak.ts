@@ -40,7 +40,7 @@ export function isGone(record: UnitStatus | undefined): boolean {
   return record?.removal?.at !== undefined && record.digest === undefined && record.begun === undefined;
 }
 
-/** Whether evidence that was recorded then is not older than this. A time that is not reached yet says nothing, so it is not. */
+/** Whether evidence that was recorded then is not older than this. A time that is not reached yet is no proof, so it is not. */
 export function isYoung(at: string, now: number, ageMs: number): boolean {
   const since = Date.parse(at);
   return since <= now + APART_MS && now < since + ageMs;

@@ -1,5 +1,5 @@
 /** The world of the hub's rollouts: one unit, a few clusters in two stages, a hub that leads, one that was deposed, and everything that may happen to them. */
-import { look, perform, report } from '../../src/sync/rollout/testing/hubs.ts';
+import { observeAndDecide, perform, report } from '../../src/sync/rollout/testing/hubs.ts';
 import {
   canProve,
   committed,
@@ -120,7 +120,7 @@ function startOf(plan: RolloutPlan): RolloutWorld {
 export function settled(start: FleetState): FleetState {
   let state = start;
   for (let turn = 0; turn < 100; turn++) {
-    const { hub, steps } = look(state, REAL);
+    const { hub, steps } = observeAndDecide(state, REAL);
     const after = steps.length === 0 ? report(state, hub) : state;
     if (steps.length === 0 && isThere(after)) return after;
     let doing = { state: after, hub };
@@ -144,7 +144,7 @@ function isConverged({ fleet }: RolloutWorld, seams: Seams): boolean {
   const isPaused = fleet.rollouts.some(({ spec }) => spec.paused === true);
   const isLate = isHubLate(fleet) || Object.keys(fleet.late.cells).length > 0;
   if (fleet.leader !== undefined || fleet.away.length > 0 || isPaused || isLate || fleet.unfenced || !isThere(fleet)) return false;
-  const { steps, over } = look(fleet, seams);
+  const { steps, over } = observeAndDecide(fleet, seams);
   return steps.length === 0 && over;
 }
 
@@ -167,7 +167,7 @@ function hubMoves({ fleet, budget }: RolloutWorld, seams: Seams): Move<RolloutWo
   const { leader } = fleet;
   if (fleet.unfenced) add('the next term puts its number on the Clusters', fencedIn(fleet, seams), false);
   else if (leader === undefined) {
-    const { hub, broken } = look(fleet, seams);
+    const { hub, broken } = observeAndDecide(fleet, seams);
     if (hub.tasks.length > 0 || broken !== undefined) add('leader decides', { ...fleet, leader: hub }, false, broken);
     else if (report(fleet, hub) !== fleet) add('leader reports', report(fleet, hub), false, broken);
   } else {

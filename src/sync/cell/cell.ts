@@ -17,7 +17,7 @@ import { createCellWall, type CellWall } from './wall.ts';
 const MOST: StoreBounds = { objects: 10_000, characters: 32 * 1024 ** 2, pages: 1000 };
 /** Of all kinds of one cell together, in bytes of memory: JSON of few characters may become twenty times as much (docs/security.md). */
 const ROOM = 128 * 1024 ** 2;
-/** A cell is tried again at least this often, whatever it asked for (docs/protocols.md#e16). */
+/** A cell is tried again at least this often, also where it asked for a longer time (docs/protocols.md#e16). */
 const LONGEST_WAIT_MS = 60_000;
 
 /** One cell as the hub reaches it. What is in it is had through its wall alone. */
@@ -30,13 +30,13 @@ export interface Cell {
   /** UID of its Namespace kube-system; undefined while it is not known. */
   uid(): string | undefined;
   synced(): boolean;
-  /** Decides something from its content; undefined where it is away, or what it says makes that throw: then it is away. */
+  /** Decides something from its content; undefined where it is away, or where its content makes that throw: then it is away. */
   read<T>(decide: (content: CellContent) => T): T | undefined;
   /** For what is written there. Requests that hang, or bring too much, make it away. */
   readonly content: CellContent;
 }
 
-/** What a cell has, and says. */
+/** What a cell has, and reports. */
 export interface CellContent {
   name: string;
   client: Client;

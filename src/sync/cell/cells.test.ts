@@ -24,9 +24,9 @@ let cluster: Stored<Cluster>;
 let cells: Cells;
 let changes: number;
 let stopped: AbortController;
-/** What discovery of the cell says. */
+/** What discovery of the cell reports. */
 let hangs: boolean;
-/** What its Namespace kube-system says, or is not asked by us. */
+/** What its Namespace kube-system reports, or is not asked by us. */
 let systemUID: string;
 let systemRefused: boolean;
 let kinds: { name: string; storageVersionHash?: string }[];
@@ -92,7 +92,7 @@ async function away(): Promise<Away | undefined> {
 }
 
 describe('the way to a cell', () => {
-  test('is said to be missing, with what to do, until there is one', async () => {
+  test('is reported to be missing, with what to do, until there is one', async () => {
     expect(await away()).toEqual({
       reason: 'KubeconfigAbsent',
       message:
@@ -133,7 +133,7 @@ describe('the way to a cell', () => {
     [401, 'Unauthorized'],
     [403, 'Forbidden'],
     [503, 'ServiceUnavailable'],
-  ])('that is answered %i says %s, and recovers', async (status, reason) => {
+  ])('that is answered %i reports %s, and recovers', async (status, reason) => {
     put('good');
     await cell();
     await settle();
@@ -164,7 +164,7 @@ describe('E15: a cell that is another than the one that is known', () => {
     await expect((await cell()).content.requireWritable()).rejects.toMatchObject({ code: 'CellReplaced' });
   });
 
-  test('is the one that is meant where a commit says so', async () => {
+  test('is the one that is meant where a commit reports it', async () => {
     known({ cellUID: 'uid-before' }, { cellUID: 'uid-prod' });
     put('good');
     await cell();

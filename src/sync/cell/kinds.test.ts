@@ -51,7 +51,7 @@ describe('a kind of a unit', () => {
     for (const other of [{ ...object, kind: 'Other' }, null]) expect(() => found.parse(other)).toThrow('not a Widget');
   });
 
-  it('is of the whole cluster unless the server says otherwise', async () => {
+  it('is of the whole cluster unless the server reports otherwise', async () => {
     answering([{ name: 'widgets', kind: 'Widget' }]);
     expect(await find(widget)).toMatchObject({ namespaced: false });
   });

@@ -35,7 +35,7 @@ beforeEach(() => {
 });
 
 describe('a probe of a cell', () => {
-  test('learns which cluster it is and that it has all kinds, and says so once', async () => {
+  test('learns which cluster it is and that it has all kinds, and reports it once', async () => {
     expect([probe.uid, probe.unidentified.reason]).toEqual([undefined, CONNECTING]);
     await probe.run();
     expect([probe.uid, probe.kinds, changes]).toEqual(['u1', undefined, 1]);
@@ -43,7 +43,7 @@ describe('a probe of a cell', () => {
     expect([changes, probes]).toEqual([1, 2]);
   });
 
-  test('says that another cluster answers, or that its kinds are others now', async () => {
+  test('reports that another cluster answers, or that its kinds are others now', async () => {
     await probe.run();
     cell.uid = 'u2';
     await probe.run();
@@ -85,7 +85,7 @@ describe('a probe of a cell', () => {
 describe('a probe in the background', () => {
   const refused = new ApiError(403, { reason: 'Forbidden', message: 'no right to see it' });
 
-  test('is repeated every five seconds until it is known which cluster this is, and says each time why it is not', async () => {
+  test('is repeated every five seconds until it is known which cluster this is, and reports each time why it is not', async () => {
     cell.fails = refused;
     await probe.runInBackground();
     expect([probes, changes, probe.unidentified]).toEqual([
@@ -111,7 +111,7 @@ describe('a probe in the background', () => {
     expect([probe.uid, changes, clock.timers]).toEqual(['u1', 1, 0]);
   });
 
-  test('that is ended says nothing and is not repeated', async () => {
+  test('that is ended reports nothing and is not repeated', async () => {
     cell.fails = refused;
     const running = probe.runInBackground();
     ended.abort(new Error('the hub ends'));

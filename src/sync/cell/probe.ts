@@ -75,7 +75,7 @@ export class CellProbe {
 
   async #ask(): Promise<void> {
     const { client, clock, signal, onChange } = this.#options;
-    const late = (): Error => kubeError('Unreachable', `the cluster did not say within ${PROBE_MS / 1000} s which kinds it has`);
+    const late = (): Error => kubeError('Unreachable', `the cluster did not list the kinds that it has within ${PROBE_MS / 1000} s`);
     const [found, system] = await withDeadline(clock, PROBE_MS, signal, late, (signal) =>
       Promise.all([
         troubleWithKinds(client, WRITTEN, { signal }),

@@ -94,7 +94,7 @@ describe('E13: a Cluster', () => {
     expect((await kept({ finalizers: OURS, units: [record({ halt })] })).patches).toEqual([]);
   });
 
-  it('that is deleted and kept says once why, and what ends it', async () => {
+  it('that is deleted and kept reports once why, and what ends it', async () => {
     const { events, patches } = await kept(
       { finalizers: OURS, isDeleted: true, units: [record({ halt, ...there })], wanted: [{ name: 'a' }] },
       3,

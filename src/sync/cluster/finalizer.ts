@@ -11,7 +11,7 @@ const HELD_NEXT = 'kubenode rollout retry NAME ends a halt, and so does a commit
 
 export class ClusterKeeper {
   readonly #dependencies: Omit<ClusterDependencies, 'clock'>;
-  /** By UID: deleted Clusters that are kept, and of which an Event says so. */
+  /** By UID: deleted Clusters that are kept, and have an Event of it. */
   readonly #reportedHeld = new Set<string>();
 
   constructor(dependencies: Omit<ClusterDependencies, 'clock'>) {

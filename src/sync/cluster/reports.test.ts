@@ -111,7 +111,7 @@ describe('a Cluster is reported', () => {
     ['that is away again has one', { conditions: TRUE }, AWAY, ['a Warning Timeout: no answer']],
     ['that is away still has none', { conditions: FALSE }, { ...AWAY, message: 'no answer yet' }, []],
     [
-      'that answers, and what it says is not believed, is away',
+      'that answers, and what it reports is not believed, is away',
       { conditions: TRUE },
       cellOf({ away: AWAY }),
       ['a Warning Timeout: no answer'],

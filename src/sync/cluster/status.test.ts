@@ -47,7 +47,7 @@ describe('the status of a Cluster', () => {
     expect(found['conditions']).toMatchObject([{ status: 'False', reason: 'Timeout', message: 'no answer' }]);
   });
 
-  it('says which cluster is reached, also where another one was reached before', () => {
+  it('reports which cluster is reached, also where another one was reached before', () => {
     expect(after({ ...after(undefined, reached) }, { ...reached, uid: 'cell-2' })).toMatchObject({ cellUID: 'cell-2' });
   });
 

@@ -29,7 +29,7 @@ interface World {
   prune?: Fleet['spec']['prune'];
   from: Tree;
   to: Tree;
-  /** By cluster; what is left out has what `from` says of its sets, and `undefined` is not reached. */
+  /** By cluster; what is left out has what `from` reports of its sets, and `undefined` is not reached. */
   machines?: Record<string, CellMachines | undefined>;
   rest?: Partial<PlanInput>;
 }
@@ -114,7 +114,7 @@ describe('E9: which share of its machines a cluster may lose', () => {
 describe('safety 6, E9: limits of each cluster and stage', () => {
   const small = { 'prod-1': { [WEB]: '4' } };
 
-  test('one typo in a small cluster lets nothing go: 4 → 1 is held back, and says where, how many, and what may', () => {
+  test('one typo in a small cluster lets nothing go: 4 → 1 is held back, and reports where, how many, and what may', () => {
     const found = planned({ from: small, to: { 'prod-1': { [WEB]: '1' } } });
     expect(going(found)).toEqual([]);
     expect(found.heldBack?.message).toContain('cluster "prod-1" of stage "prod": 3 of its 4 machines would go, 1 may (maxMachines 10%)');
@@ -168,7 +168,7 @@ describe('safety 6, E9: limits of each cluster and stage', () => {
     expect(going(beside)).toEqual(['prod-1 x', 'prod-1 y']);
     expect(beside.heldBack?.message).toContain('2 objects and 2 of its 40 machines would go, 3 may (maxDeletions 3)');
   });
-  test('what to write is the highest that a cluster of the stage needs, and the first five limits are said', () => {
+  test('what to write is the highest that a cluster of the stage needs, and the first five limits are reported', () => {
     const tree = (replicas: (index: number) => number): Tree =>
       Object.fromEntries(Array.from({ length: 7 }, (_, index) => [`prod-${index}`, { [WEB]: String(replicas(index)) }]));
     const found = planned({ from: tree(() => 40), to: tree((index) => 30 - index) });
@@ -202,7 +202,7 @@ describe('safety 6, E9: sets that are held back', () => {
     });
   const both = { [UNIT]: '40', x: '1' };
 
-  test('one line that lowers replicas is held back at maxDeletions 0, and says which set, how many, and what to do', () => {
+  test('one line that lowers replicas is held back at maxDeletions 0, and reports which set, how many, and what to do', () => {
     const { units, heldBack } = inAll(0, both, { ...both, [UNIT]: '38' });
     expect(units).toEqual([]);
     expect(heldBack?.message).toContain('cluster "eu" of stage "all": 2 of its 40 machines would go, 0 may (maxDeletions 0)');
@@ -284,7 +284,7 @@ describe('E9: a stage of many clusters', () => {
   });
 });
 
-describe('E9: what a Fleet says of its limits', () => {
+describe('E9: what a Fleet reports of its limits', () => {
   const from = { 'test-1': { [WEB]: '40' }, 'prod-1': { [WEB]: '40' } };
   const stage = (name: string, prune?: Stages[number]['prune']): Stages[number] => ({
     name,
@@ -313,7 +313,7 @@ describe('E9: what a Fleet says of its limits', () => {
     });
     expect(error.message).toContain('1 object would go, 0 may (maxDeletions 0)');
   });
-  test('spec.prune.maxDeletions is of the whole commit, as it was, and of each cluster where the stage says none', () => {
+  test('spec.prune.maxDeletions is of the whole commit, as it was, and of each cluster where the stage reports none', () => {
     const share = { maxMachines: '100%' };
     expect(going(planned({ prune: { maxDeletions: 10, ...share }, from, to: less }))).toHaveLength(1);
     const both = { 'test-1': { [WEB]: '34' }, 'prod-1': { [WEB]: '35' } };
@@ -358,7 +358,7 @@ describe('E9: objects that are too many in a cluster refuse the commit', () => {
     expect(error.message).not.toContain('c20');
     expect((error as CodedError & { all: readonly string[] }).all).toHaveLength(30);
   });
-  test('where they are too many for the whole commit, though not for any cluster, and says how many may go', () => {
+  test('where they are too many for the whole commit, though not for any cluster, and reports how many may go', () => {
     const from = { 'prod-1': units(['a', 'b']), 'prod-2': units(['a', 'b']) };
     const error = refused({ from, to: { 'prod-1': units(['a']), 'prod-2': units(['a']) }, prune: { maxDeletions: 1 } });
     expect(error.message).toContain('the whole commit: 2 objects would go, 1 may (spec.prune.maxDeletions)');
@@ -526,7 +526,7 @@ describe('E9: what one cell reports bounds only itself', () => {
 describe('E9: what a cell has beyond what it was asked for', () => {
   const UNKNOWN = { 'prod-1': still({ [API]: 5, [WEB]: 6 }) };
   const from = { 'prod-1': { [API]: '5', [WEB]: '2' } };
-  /** A hub that was put back to a backup: its record says what the cell was given before that. */
+  /** A hub that was put back to a backup: its record reports what the cell was given before that. */
   const there =
     (given: Record<string, string[]>) =>
     (_cluster: string, unit: string): string[] =>
@@ -579,14 +579,14 @@ describe('E9: what a cell has beyond what it was asked for', () => {
     const lost = { there: there({ [API]: ['5'], [WEB]: ['lost'] }) };
     expect(going(planned({ from, to: to('3'), machines: UNKNOWN, rest: lost }))).toEqual([]);
   });
-  test('a Rollout says up to how many its sets were counted, and no later one forgets it', () => {
+  test('a Rollout reports up to how many its sets were counted, and no later one forgets it', () => {
     const counted = ({ units }: Plan): (number | undefined)[] =>
       units.flatMap(({ unit, clusters }) => (unit === WEB ? clusters.map(({ machines }) => machines) : []));
     const machines = UNKNOWN;
     expect(counted(planned({ from, to: to('5'), machines, rest: restored }))).toEqual([6]);
     expect(counted(planned({ from, to: to('9'), machines, rest: restored }))).toEqual([9]);
     expect(counted(planned({ from, to: to('none'), machines, rest: restored }))).toEqual([2000]);
-    // Its cell is not reached: it is as the record says.
+    // Its cell is not reached: it is as the record reports.
     expect(counted(planned({ from, to: to('3'), machines: { 'prod-1': undefined }, rest: restored }))).toEqual([3]);
     // What is not changed here, but taken over, or held back.
     const carried = (): boolean => false;

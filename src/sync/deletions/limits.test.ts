@@ -40,7 +40,7 @@ describe('E9: the limits of a stage', () => {
       { ...LIMITS, maxDeletions: 0, maxMachines: '0%' },
     ],
     ['else those of the Fleet', {}, { maxDeletions: 9, maxMachines: '90%' }, { ...LIMITS, maxDeletions: 9, maxMachines: '90%' }],
-    ['else those that hold where nobody says any', {}, {}, LIMITS],
+    ['else those that hold where nobody reports any', {}, {}, LIMITS],
     ['each by itself', { maxMachines: '50%' }, { maxDeletions: 9 }, { ...LIMITS, maxDeletions: 9, maxMachines: '50%' }],
   ])('%s', (_what, ofStage, ofFleet, expected) => {
     const stage = { name: 'prod', clusterSelector: {}, prune: ofStage };
@@ -82,7 +82,7 @@ describe('E9: what counts', () => {
 });
 
 describe('E9: how many machines the hub asked a cell for', () => {
-  it('is now what the commit before said, without what its cell has not made', () => {
+  it('is now what the commit before reported, without what its cell has not made', () => {
     expect(askedIn('a', [change({ from: '10', unmade: 4 }), change({ unit: API, from: '5' })], inputOf())).toEqual({ now: 11, ever: 15 });
   });
 

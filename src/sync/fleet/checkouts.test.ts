@@ -94,7 +94,7 @@ describe.skipIf(!hasGit)('a checkout (skipped without git)', () => {
     });
   });
 
-  it('says what a commit renders no longer, and that nothing is open yet', async () => {
+  it('reports what a commit renders no longer, and that nothing is open yet', async () => {
     const commit = repository.commit('First', { 'fleet/main.ts': main('1') });
     expect(await failure(checkouts.unit('main', commit, UNIT, 'prod', signal))).toMatchObject({
       code: 'ClusterUnreachable',
@@ -162,7 +162,7 @@ describe.skipIf(!hasGit)('a checkout (skipped without git)', () => {
     const others: string[] = [];
     const cancel = checkouts.onChange((fleet) => notified.push(fleet));
     checkouts.onChange((fleet) => others.push(fleet));
-    // What is there at the first look is no change.
+    // What is there at the first pass is no change.
     const commitUntil = (what: () => boolean): Promise<unknown> =>
       waitFor(() => {
         repository.commit('Another');
@@ -182,7 +182,7 @@ describe.skipIf(!hasGit)('a checkout (skipped without git)', () => {
 });
 
 describe.skipIf(!hasGit)('what is not accepted (skipped without git)', () => {
-  it('is said with its place, what to do, and that it is a verdict', async () => {
+  it('is reported with its location, what to do, and that it is a verdict', async () => {
     const bad = main(
       '1',
       "new KubeObject(cluster.pool('web'), { apiVersion: 'v1', kind: 'Secret', metadata: { name: 's' }, data: { a: 'Yg==' } });",
@@ -194,7 +194,7 @@ describe.skipIf(!hasGit)('what is not accepted (skipped without git)', () => {
     expect(error.next).toBeTypeOf('string');
   });
 
-  it('is said in ten lines at most', async () => {
+  it('is reported in ten lines at most', async () => {
     const bad = (count: number): string =>
       main(
         '1',

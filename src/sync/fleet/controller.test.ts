@@ -557,7 +557,7 @@ describe('a commit that is accepted', () => {
     expect([ready()?.message.includes('tried again'), going()]).toEqual([false, ['c1']]);
   });
 
-  it('that drops a cluster says so: what was applied there stays', async () => {
+  it('that drops a cluster reports it: what was applied there stays', async () => {
     const a = configMap('settings', 'a');
     let clusters: Record<string, KubeObject[]> = { one: [a], two: [a], three: [a] };
     const branch: Branch = { ...branchAt('c1'), renders: () => renderedOf(clusters) };
@@ -649,7 +649,7 @@ describe('a commit that is accepted', () => {
   it.each([
     ['NotFound', 404],
     ['Conflict', 409],
-  ])('replaces a Rollout that says something else, also where its removal is answered %s', async (reason, status) => {
+  ])('replaces a Rollout that reports something else, also where its removal is answered %s', async (reason, status) => {
     startHub(branchAt('c0'));
     await until(() => fleet().status?.commit === 'c0', 5000);
     putRollout('main', 2, [configMap('settings', 'left')]);
@@ -667,7 +667,7 @@ describe('a commit that is accepted', () => {
     expect(events.filter(({ type }) => type === 'Warning')).toEqual([]);
   });
 
-  it('is tried again where a Rollout cannot be made, or one that says something else not removed', async () => {
+  it('is tried again where a Rollout cannot be made, or one that reports something else not removed', async () => {
     startHub(branchAt('c0'));
     await until(() => fleet().status?.commit === 'c0', 5000);
     stops[0]?.abort(new Error('restart'));
@@ -680,8 +680,8 @@ describe('a commit that is accepted', () => {
     });
     startHub(branchAt('c1'));
     await until(() => fleet().status?.commit === 'c1', 10_000);
-    const said = events.filter(({ type }) => type === 'Warning').map(({ message }) => message);
-    expect(said).toEqual([expect.stringContaining('no create'), expect.stringContaining('no delete')]);
+    const reported = events.filter(({ type }) => type === 'Warning').map(({ message }) => message);
+    expect(reported).toEqual([expect.stringContaining('no create'), expect.stringContaining('no delete')]);
     expect(going()).toEqual(['c0', 'c1']);
   });
 
@@ -944,8 +944,8 @@ describe('E9: a commit that would let too many machines go', () => {
   });
 });
 
-describe('what is said of a try that failed', () => {
-  it('is said once for as long as it is the same, with what to do', async () => {
+describe('what is reported of a try that failed', () => {
+  it('is reported once for as long as it is the same, with what to do', async () => {
     const branch = branchAt('c1');
     branch.fail.render = () => new RenderError([{ code: 'RenderThrew', message: 'it throws', next: 'correct it' }]);
     startHub(branch);
@@ -1009,7 +1009,7 @@ describe('what is said of a try that failed', () => {
     expect(log.lines.filter(({ message }) => message.includes('failed'))).toEqual([]);
   });
 
-  it.each(['generation', 'commit'])('is not said of a Fleet that has another %s by then', async (what) => {
+  it.each(['generation', 'commit'])('is not reported of a Fleet that has another %s by then', async (what) => {
     const branch = branchAt('c1');
     const stuck = Promise.withResolvers<void>();
     branch.wait.verify = stuck.promise;
@@ -1130,7 +1130,7 @@ describe('E12: a Cluster that somebody deletes', () => {
     renders.length = 0;
   }
 
-  it('is made again at once as the accepted commit declares it, and an Event says so', async () => {
+  it('is made again at once as the accepted commit declares it, and an Event reports it', async () => {
     await accepted({ ...branchAt('c1'), renders: two });
     const before = fleet().status;
     server.remove(Clusters, { name: 'two' });
@@ -1177,7 +1177,7 @@ describe('E12: a Cluster that somebody deletes', () => {
   });
 });
 
-it('a Fleet that is paused says so once and does nothing, and one that is gone is closed', async () => {
+it('a Fleet that is paused reports it once and does nothing, and one that is gone is closed', async () => {
   change({ paused: true });
   startHub(branchAt('c1'));
   await until(() => ready()?.reason === 'Paused', 5000);

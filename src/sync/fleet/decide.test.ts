@@ -106,7 +106,7 @@ const rollout = (sequence: number, units: Record<string, string | undefined>, mo
 
 describe('a Rollout', () => {
   const planned = { units: [], stages: [{ name: 's', clusters: ['one'], soakSeconds: 0, maxClusters: 1 }], kept: [], heldBack: undefined };
-  it('says what a commit is, as far as that is known, and not at any length', () => {
+  it('reports what a commit is, as far as that is known, and not at any length', () => {
     expect(rolloutOf(fleet(undefined), undefined, 'c1', planned, 4)).toEqual({
       apiVersion: API_VERSION,
       kind: 'Rollout',

@@ -26,7 +26,7 @@ export async function count(
 }
 
 /**
- * Creates the next Rollout. One of that name that is not in force was left by a hub that died or was deposed: it is taken if it says the same, and
+ * Creates the next Rollout. One of that name that is not in force was left by a hub that died or was deposed: it is taken if it has the same content, and
  * else removed. That it is being removed is in the Fleet's status before, in a write conditioned on the Fleet as it was read: so no other hub has
  * brought it into force, nor takes it from then on. Returns the Fleet as it was written last.
  */

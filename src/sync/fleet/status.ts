@@ -1,4 +1,4 @@
-/** What a Fleet says of its last commit: its conditions, and the Events that go with them. */
+/** What a Fleet reports of its last commit: its conditions, and the Events that go with them. */
 import { canonical } from '../../api/digest.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
@@ -65,7 +65,7 @@ export async function writeStatus(client: Client, fleet: Stored<Fleet>, status: 
     });
 }
 
-/** Says of the Fleet why its commit is not in force. `refused`: by a verdict on its content; else it is tried again. Throws `Outdated`. */
+/** Reports in the Fleet why its commit is not in force. `refused`: by a verdict on its content; else it is tried again. Throws `Outdated`. */
 export async function reportFailure(
   deps: FleetDependencies,
   client: Client,

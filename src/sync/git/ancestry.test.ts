@@ -37,7 +37,7 @@ function ancestors(all: ReadonlyMap<string, Ancestor>, from: string): Set<string
   return seen;
 }
 
-/** A random history, with times that may run backwards, cut where `cut` says. */
+/** A random history, with times that may run backwards, cut where `cut` reports. */
 const worlds = (skewed: boolean) =>
   fc
     .integer({ min: 2, max: 12 })
@@ -125,7 +125,7 @@ describe('how a head stands to the one accepted last', () => {
     expect((await relate('head', 'last', true, history, signal)).relation).toBe('unknown');
   });
 
-  it('says that the list may be too long while the base of a merged branch may lie behind the edge', async () => {
+  it('reports that the list may be too long while the base of a merged branch may lie behind the edge', async () => {
     // The clone of the accepted head ends at c3; the server sent the merged branch whole, and c0 and c1 with it.
     const { all, history } = world({ ...line(6), side: { parents: ['c1'] }, merge: { parents: ['c5', 'side'] } }, ['c3']);
     all.delete('c2');
@@ -146,7 +146,7 @@ describe('how a head stands to the one accepted last', () => {
     await expect(relate('c4', 'c1', true, history, AbortSignal.abort(new Error('enough')))).rejects.toThrow('enough');
   });
 
-  it('never says anything that the whole history would contradict', async () => {
+  it('never reports anything that the whole history would contradict', async () => {
     await fc.assert(
       fc.asyncProperty(worlds(true), fc.boolean(), async ({ full, cutAway, shallow, commits, head, last }, keepsLast) => {
         const lastIsHere = keepsLast || ancestors(cutAway, head).has(last);
@@ -163,7 +163,7 @@ describe('how a head stands to the one accepted last', () => {
     );
   });
 
-  it('lists exactly what is new, children first, when dates run forwards and all history is here or it says so', async () => {
+  it('lists exactly what is new, children first, when dates run forwards and all history is here or it reports it', async () => {
     await fc.assert(
       fc.asyncProperty(worlds(false), fc.boolean(), async ({ full, commits, shallow, head, last }, cut) => {
         const { history } = world(commits, cut ? shallow : []);

@@ -1,6 +1,6 @@
 import { gitError } from './errors.ts';
 
-/** What the walk needs of a commit. `time` (ms) only decides the order of looking, never the answer. */
+/** What the walk needs of a commit. `time` (ms) only decides the order of reading, never the answer. */
 export interface Ancestor {
   parents: readonly string[];
   timeMs: number;
@@ -39,7 +39,7 @@ const BOTH = 3;
  * Both ancestries are walked at once, younger commits first, each commit marked by where it was reached from. A commit reached from both
  * need not be followed for `head`'s sake: what lies behind it is behind `last` too and so cannot be `last`. So a reset or an amend is
  * known after a few steps, also at the edge of a shallow clone, and the relation does not depend on commit dates, which anyone can set.
- * isomorphic-git's `isDescendent` says false at a shallow edge, where the truth is "unknown".
+ * isomorphic-git's `isDescendent` returns false at a shallow edge, where the truth is "unknown".
  *
  * `last` may be missing from the repository; then only `head`'s side is walked.
  */
@@ -139,7 +139,7 @@ function childrenFirst(oids: ReadonlySet<string>, known: ReadonlyMap<string, Anc
   return sorted;
 }
 
-/** Puts `item` behind all that `stays` says stay before it; the list is sorted that way. */
+/** Puts `item` behind all for which `stays` returns true; the list is sorted that way. */
 function insert(list: string[], item: string, stays: (other: string) => boolean): void {
   let low = 0;
   let high = list.length;

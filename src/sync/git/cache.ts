@@ -3,7 +3,7 @@ import { isOid } from './commit.ts';
 import { openObjects, readShallow, type Objects } from './objects.ts';
 import type { GitFs } from './source.ts';
 
-/** Packs are never merged, and each object is looked for in all of them. */
+/** Packs are never merged, and each object is searched for in all of them. */
 const MAX_PACKS = 50;
 const REMOTE = 'origin';
 

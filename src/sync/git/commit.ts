@@ -63,7 +63,7 @@ export function infoOf(commit: Commit): CommitInfo {
 }
 
 /**
- * Parts a commit into what was signed and the signature, byte for byte. isomorphic-git's own `payload` looks for PGP's marks, drops CR and
+ * Parts a commit into what was signed and the signature, byte for byte. isomorphic-git's own `payload` searches for PGP's marks, drops CR and
  * trims newlines, so no SSH signature ever matches it.
  */
 export function splitCommit(oid: string, raw: Buffer): { payload: Buffer; signature: string | undefined } {

@@ -87,7 +87,7 @@ describe.skipIf(!hasGit)('credentials (skipped without git)', () => {
     };
     const { source } = open(url, { auth });
     const error = await source.fetch(undefined, signal).catch((error: unknown) => error);
-    expect(messageOf(error)).toBe('the Git server says: you sent Basic ***, that is sync:*** [31m');
+    expect(messageOf(error)).toBe('the Git server reports: you sent Basic ***, that is sync:*** [31m');
   });
 
   it.each([

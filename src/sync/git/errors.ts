@@ -16,12 +16,12 @@ export const gitErrorCodes = {
   GitAuth: surroundings('the server wants other credentials'),
   GitHttpStatus: surroundings('the server answered with a status that fetching does not expect'),
   GitRedirect: surroundings('the server sends us elsewhere; redirects are never followed, since credentials would be sent along'),
-  GitProtocol: surroundings('what the server sent is not what Git servers send, or says that the server failed'),
+  GitProtocol: surroundings('what the server sent is not what Git servers send, or reports that the server failed'),
   GitTooLarge: surroundings('more bytes or objects than the limits of the source allow'),
   GitDisk: surroundings('a folder of ours cannot be read or written'),
   // Objects.
   GitObjectMissing: surroundings('an object that must be there is not'),
-  GitObjectCorrupt: surroundings('an object is not what its id says'),
+  GitObjectCorrupt: surroundings('an object does not have the digest that its id is'),
   // Trees that are read.
   TreeSymlink: content('a symbolic link where files are read'),
   TreeSubmodule: content('a submodule where files are read'),

@@ -42,7 +42,7 @@ export function checkHttpSpec(spec: HttpSpec): void {
  * The HTTP client that isomorphic-git is given, for one operation.
  *
  * - Redirects are an error: credentials would go along.
- * - Only `url` is ever asked, whatever a server says to isomorphic-git.
+ * - Only `url` is requested, also where a server redirects isomorphic-git.
  * - Ends by the signal, after `idleSeconds` without a byte, after `requestSeconds`, and at `responseBytes`.
  * - With `objects: true`, answers to POST are collected and measured before isomorphic-git sees them (`checkPack`), so an
  *   abort or a bad pack leaves no trace in the cache.

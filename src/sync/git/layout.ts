@@ -15,7 +15,7 @@ export interface Layout {
 /** Extensions that change nothing about reading refs and objects. */
 const HARMLESS = new Set(['noop', 'preciousobjects', 'worktreeconfig', 'relativeworktrees', 'partialclone']);
 
-/** Errors: GitSpec, GitNotARepository, GitUnsupportedRepository. Cheap, so looked up each time: work trees come, move and go. */
+/** Errors: GitSpec, GitNotARepository, GitUnsupportedRepository. Cheap, so read each time: work trees come, move and go. */
 export async function findLayout(fs: GitFs, path: string): Promise<Layout> {
   if (!isAbsolute(path)) throw gitError('GitSpec', `the path of the Git source must be absolute, not ${JSON.stringify(path)}`);
   const gitDir = await findGitDir(fs, path);
@@ -82,7 +82,7 @@ function extensionsOf(config: string): [string, string][] {
 
 /**
  * The commit of the branch. Without a branch in `spec` it is the one that is checked out; a detached HEAD is refused, since a rebase or
- * bisect passes through commits that nobody meant to publish.
+ * bisect passes through commits that were not meant to be published.
  */
 export async function readHead(fs: GitFs, layout: Layout, spec: LocalSpec): Promise<Head> {
   let ref = `refs/heads/${spec.branch ?? ''}`;

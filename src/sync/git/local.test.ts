@@ -54,7 +54,7 @@ describe.skipIf(!hasGit)('a repository on this disk (skipped without git)', () =
     ]);
   });
 
-  it('says how the branch moved: commits, merges, amend, reset, another history', async () => {
+  it('reports how the branch moved: commits, merges, amend, reset, another history', async () => {
     const { dir, commit, git } = repository();
     const a = commit('a', { 'fleet/x': '1' });
     const b = commit('b', { 'fleet/x': '2' });
@@ -221,7 +221,7 @@ describe.skipIf(!hasGit)('a repository on this disk (skipped without git)', () =
     expect((await source.head(signal)).oid).toBe(head);
   });
 
-  it('is never believed about an object that is not what its id says', async () => {
+  it('is never believed about an object that is not what its id reports', async () => {
     const { dir, commit, git } = repository();
     const good = commit('good', { 'fleet/a': 'good' });
     const head = commit('bad', { 'fleet/a': 'bad' });

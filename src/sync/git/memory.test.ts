@@ -8,7 +8,7 @@ import { hasGit } from './testing/repository.ts';
 
 const world = remoteWorld();
 const MIB = 2 ** 20;
-/** docs/security.md says so. A hub has 2 GiB. */
+/** docs/security.md reports it. A hub has 2 GiB. */
 const PROMISED_MIB = 512;
 
 /** Fetches in a process of its own, and prints the most memory that it ever had, in MiB. */

@@ -12,7 +12,7 @@ const MAX_CHAIN = 4095;
 /**
  * The pack inside an answer of `git-upload-pack`, taken out of its side band.
  *
- * isomorphic-git drops what a server says in band 3 or in an `ERR` line and goes on without the objects; here it is an error with
+ * isomorphic-git drops what a server sends in band 3 or in an `ERR` line and goes on without the objects; here it is an error with
  * the server's words. Throws GitProtocol.
  */
 export function packOf(answer: Buffer): Buffer {
@@ -37,7 +37,7 @@ export function packOf(answer: Buffer): Buffer {
 }
 
 function refused(words: string): Error {
-  return gitError('GitProtocol', `the Git server says: ${printable(words)}`);
+  return gitError('GitProtocol', `the Git server reports: ${printable(words)}`);
 }
 
 /**

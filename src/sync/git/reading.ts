@@ -48,7 +48,7 @@ export async function infosOf(objects: Objects, oids: readonly string[]): Promis
   return infos;
 }
 
-/** Whether an error says that the store of objects is not whole, so that another store may do better. */
+/** Whether the cause of an error is that the store of objects is not whole, so that another store may do better. */
 export function isStoreError(error: unknown): boolean {
   return isCoded(error, gitErrorCodes, 'GitObjectMissing', 'GitObjectCorrupt');
 }

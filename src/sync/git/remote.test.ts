@@ -53,7 +53,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
     expect(posts()).toBe(1);
   });
 
-  it.each(['with the cache', 'with the cache lost'])('says how the branch moved, %s', async (how) => {
+  it.each(['with the cache', 'with the cache lost'])('reports how the branch moved, %s', async (how) => {
     const { url, commit, commits, git } = repository();
     const ids = commits(Array.from({ length: 30 }, (_, i) => `c${i}`));
     const [c5 = '', c20 = '', c29 = ''] = [ids[5], ids[20], ids[29]];
@@ -64,7 +64,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
       git('update-ref', 'refs/heads/main', ref);
       if (how !== 'with the cache') fs.rmSync(gitdir, { recursive: true });
       const answer = await relationAndSubjects(source, last);
-      // Whatever was said, what was accepted is still here to be read.
+      // Whatever was reported, what was accepted is still here to be read.
       expect(await readFleet(source, last)).toEqual(new Map());
       return answer;
     };
@@ -152,7 +152,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
     expect(await relationAndSubjects(source, first)).toEqual(['descendant', 'other']);
   });
 
-  it('says so when the branch or the repository is not there, and recovers when it comes', async () => {
+  it('reports it when the branch or the repository is not there, and recovers when it comes', async () => {
     const { url, commit, git } = repository();
     const { source } = open(url);
     await expect(source.head(signal)).rejects.toMatchObject({ code: 'GitBranchMissing' });

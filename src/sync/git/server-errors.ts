@@ -11,7 +11,7 @@ export interface Server {
   auth: HttpSpec['auth'];
 }
 
-/** Whatever isomorphic-git throws as an error of ours. */
+/** What isomorphic-git throws, as an error of ours. */
 export function serverError(error: unknown, server: Server): Error {
   const { host, auth } = server;
   if (error instanceof CodedError) return redacted(error, auth);

@@ -63,7 +63,7 @@ describe('allowed signers', () => {
     ['a line without a name', ed25519, 'has no name before the key'],
     ['a key cut short', `a ${ed25519.slice(0, -8)}`, 'the key ends too early'],
     ['a key that is not base64', `a ssh-ed25519 !!!!`, 'not plain base64'],
-    ['a key of another type than it says', `a ssh-rsa ${ed25519.split(' ')[1] ?? ''}`, 'says ssh-rsa, but the key is ssh-ed25519'],
+    ['a key of another type than its line names', `a ssh-rsa ${ed25519.split(' ')[1] ?? ''}`, 'names ssh-rsa, but the key is ssh-ed25519'],
     ['certificates', `a ssh-ed25519-cert-v01@openssh.com AAAA`, 'ssh-ed25519-cert-v01'],
     ['nothing at all', '# nobody\n', 'there is no key in it'],
   ])('refuse %s', (_, text, message) => {

@@ -66,7 +66,7 @@ function parseLine(line: string, number: number): AllowedSigner {
   } catch (cause) {
     throw new RangeError(`the key ${cause instanceof RangeError ? cause.message : 'is not a valid key'}`, { cause });
   }
-  if (key.type !== type) throw new RangeError(`says ${type}, but the key is ${key.type}`);
+  if (key.type !== type) throw new RangeError(`names ${type}, but the key is ${key.type}`);
   return { line: number, principals: principals.replaceAll('"', ''), key, ...options };
 }
 
@@ -126,7 +126,7 @@ function parseTime(option: string, text: string): number {
   return date.getTime();
 }
 
-/** match_pattern_list of OpenSSH: `*` and `?`; a pattern with `!` that matches refuses whatever else does. */
+/** match_pattern_list of OpenSSH: `*` and `?`; a pattern with `!` that matches refuses, also where others match. */
 export function allowsNamespace(signer: AllowedSigner, namespace: string): boolean {
   if (signer.namespaces === undefined) return true;
   const matches = (pattern: string) =>

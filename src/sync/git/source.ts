@@ -42,7 +42,7 @@ export interface LocalSpec {
   kind: 'local';
   /** Absolute path of a work tree, a linked work tree or a bare repository. */
   path: string;
-  /** Absent: the branch that is checked out there, looked up each time. */
+  /** Absent: the branch that is checked out there, read each time. */
   branch?: string;
 }
 
@@ -148,13 +148,13 @@ export interface RangeVerdict {
  * Where sync reads commits.
  *
  * Guarantees: an error, an abort or a crash at any point leaves everything that was accepted readable as before; objects are compared
- * with their ids, so what `read` returns is what the commit id says. Calls may overlap; those that touch the cache wait for each other.
+ * with their ids, so what `read` returns has the digest that the commit id is. Calls may overlap; those that touch the cache wait for each other.
  * Errors: CodedError with a code of `gitErrorCodes`; an abort rejects with the signal's reason.
  */
 export interface GitSource {
   /** The branch's commit now. One or two small requests, or two small files. */
   head(signal: AbortSignal): Promise<Head>;
-  /** Brings the head here and says how it stands to `lastAccepted`. Does not accept anything: the next call names what was accepted. */
+  /** Brings the head here and reports how it stands to `lastAccepted`. Does not accept anything: the next call names what was accepted. */
   fetch(lastAccepted: string | undefined, signal: AbortSignal): Promise<Fetched>;
   /**
    * The text of files of a commit, by path, from Git objects; never from a checkout. `paths` are files or folders from the root of the tree;

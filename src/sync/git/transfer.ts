@@ -32,7 +32,7 @@ export function transfer(spec: HttpSpec, url: string, ports: GitPorts): PackTran
   const server = { host, url, branch: spec.branch, auth: spec.auth };
   const ref = `refs/heads/${spec.branch}`;
 
-  /** Runs an isomorphic-git call that talks to the server, and turns whatever it throws into errors of ours. */
+  /** Runs an isomorphic-git call that talks to the server, and turns what it throws into errors of ours. */
   async function talk<T>(options: { objects: boolean }, signal: AbortSignal, call: (common: Talk) => Promise<T>): Promise<T> {
     const { auth } = spec;
     try {

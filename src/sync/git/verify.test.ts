@@ -231,7 +231,7 @@ describe('whose key it is', () => {
   });
 
   it('must be valid by our clock when the commit is first seen, whatever date the commit gives itself', () => {
-    // The commit says January 2026.
+    // The commit reports January 2026.
     const expired = withOptions('valid-before="20260601Z"');
     expect(codeOf(signed.raw, expired)).toBe('SignerNotAllowed');
     expect(refusal(signed.raw, expired).message).toContain('expired at 2026-06-01T00:00:00.000Z (line 1)');
@@ -271,7 +271,7 @@ describe('a signature of another kind', () => {
     expect(error.message).toContain('is signed with PGP (committer Ada <ada@example.com>)');
   });
 
-  it("PGP of a forge's web merge, which the message says", () => {
+  it("PGP of a forge's web merge, which the message reports", () => {
     const error = refusal(pgp('GitHub <noreply@github.com>'));
     expect(error.code).toBe('CommitPgpSigned');
     expect(error.message).toContain("by its forge (committer GitHub <noreply@github.com>), as merges and edits on a forge's web page are");
@@ -318,7 +318,7 @@ describe('keys and signatures of every kind that OpenSSH has', () => {
     expect(refuses(plainKey, { hash: 'sha1' })).toBe('SignatureMalformed');
   });
 
-  it('refuses a signature that was made for a file, or for a name that only looks like git', () => {
+  it('refuses a signature that was made for a file, or for a name that only resembles git', () => {
     expect(refuses(plainKey, { namespace: 'file' })).toBe('SignatureNamespace');
     expect(refuses(plainKey, { namespace: 'Git' })).toBe('SignatureNamespace');
   });

@@ -8,7 +8,7 @@ export interface HeadWatch {
   everyMs: number;
   /** What the branch is at, as text; rejects when it cannot be read. */
   read: (signal: AbortSignal) => Promise<string>;
-  /** Folders in which something changes when the branch moves; looked up again after each read, since branches are switched. */
+  /** Folders in which something changes when the branch moves; found again after each read, since branches are switched. */
   folders: () => Promise<string[]>;
   fs: GitFs;
 }
@@ -24,17 +24,17 @@ export function watchHead(options: HeadWatch, onChange: () => void): () => void 
   const ended = new AbortController();
   const watchers = new Map<string, FSWatcher>();
   let seen: string | undefined;
-  let looking = false;
+  let reading = false;
   let again = false;
   let cancel: (() => void) | undefined;
 
   async function readNow(): Promise<void> {
     if (ended.signal.aborted) return;
-    if (looking) {
+    if (reading) {
       again = true;
       return;
     }
-    looking = true;
+    reading = true;
     cancel?.();
     do {
       again = false;
@@ -48,7 +48,7 @@ export function watchHead(options: HeadWatch, onChange: () => void): () => void 
       seen = now;
       if (before !== undefined && before !== now) onChange();
     } while (again);
-    looking = false;
+    reading = false;
     cancel = clock.setTimer(everyMs, notice);
   }
   function notice(): void {
@@ -75,7 +75,7 @@ export function watchHead(options: HeadWatch, onChange: () => void): () => void 
         // What happened between the read and this watch.
         again = true;
       } catch {
-        // Looking by the clock remains.
+        // Reading by the clock remains.
       }
     }
   }

@@ -3,7 +3,7 @@
  * standard input and writes the objects, or why there are none, to descriptor 3.
  *
  * Fleet code runs in a realm of its own (`child/realm.ts`), which has the language and nothing of Node, and of which this one takes texts only: no value that
- * fleet code made is looked into here. Its modules are compiled and linked before it runs. What it cannot do although it found a way out of its realm is for
+ * fleet code made is inspected here. Its modules are compiled and linked before it runs. What it cannot do although it found a way out of its realm is for
  * the process around it (`wall.ts`).
  */
 import { createHash } from 'node:crypto';
@@ -49,7 +49,7 @@ const inRealm = realm.prepare(
   entry,
 );
 
-/** Whatever fleet code threw, and whatever goes wrong while that is reported, is fleet code's: it is judged in its realm and never touched here. */
+/** What fleet code threw, and what fails while that is reported, belongs to fleet code: it is judged in its realm and never touched here. */
 function fail(error: unknown): never {
   let text: unknown;
   try {
@@ -76,7 +76,7 @@ process.on('unhandledRejection', fail);
 let text: unknown;
 try {
   await graph.entry.evaluate();
-  // A rejection that nobody handles is only reported after this turn.
+  // A rejection without a handler is only reported after this turn.
   await new Promise((resolve) => setImmediate(resolve));
   text = inRealm.finish();
 } catch (error) {

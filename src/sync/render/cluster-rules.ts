@@ -19,7 +19,7 @@ const EXISTING = new Set(['default', 'kube-system', 'kube-public', 'kube-node-le
 /** Validation errors of repair rules, by name of the rule: the check of `src/rules`, which sync does not import. */
 export type CheckRules = (rules: readonly KubeObject[]) => ReadonlyMap<string, readonly { path: string; message: string; hint: string }[]>;
 
-/** `where` says where an object was made, for findings about two of them. */
+/** `where` returns where an object was made, for findings about two of them. */
 export function checkCluster(
   objects: readonly KubeObject[],
   where: (object: KubeObject) => string,
@@ -140,7 +140,7 @@ function components(objects: readonly KubeObject[]): ClusterFinding[] {
 
 /**
  * Two sets that must select a machine in common for one component: neither would write (docs/protocols.md#a6). Only what can be known from
- * the text is refused; sets whose selectors differ may still meet on a machine, and then their condition Conflict says so.
+ * the text is refused; sets whose selectors differ may still meet on a machine, and then they have the condition Conflict.
  */
 function overlaps(objects: readonly KubeObject[], where: (object: KubeObject) => string): ClusterFinding[] {
   const sets = all(MachineComponentSets, objects);

@@ -85,7 +85,7 @@ it('what lies there without them is an error, and not taken for them', async () 
   expect(made()).toHaveLength(1);
 });
 
-it('says what the compiler says where nothing is made, and leaves nothing', async () => {
+it('reports what the compiler reports where nothing is made, and leaves nothing', async () => {
   write('tsconfig.json', JSON.stringify({ compilerOptions: { ...compilerOptions, noEmitOnError: true }, files: [] }));
   write('src/constructs/index.ts', "export const size: number = 'one';\n");
   await expect(types()).rejects.toMatchObject({

@@ -105,7 +105,7 @@ describe('what a child wrote', () => {
     ]);
   });
 
-  it('is one line that a terminal can show, wherever it says something', () => {
+  it('is one line that a terminal can show, wherever it reports something', () => {
     const evil = 'a\u001b[31m\n\u202eb';
     const found = rendered([{ object: good, location: evil, path: evil }], { name: evil, location: evil });
     expect(found?.clusters).toMatchObject([
@@ -119,7 +119,7 @@ describe('what a child wrote', () => {
 
 describe('a finding of a child', () => {
   const refused = (...findings: unknown[]) => decode(JSON.stringify({ ok: false, findings }))?.findings;
-  it('is what it says, where it says something that can be', () => {
+  it('is what it reports, where it reports something that can be', () => {
     const whole = { code: 'RenderThrew', message: 'm', file: 'a.ts', line: 1, column: 2, cluster: 'c', object: 'o', path: 'p', next: 'n' };
     expect(refused({ ...whole, trace: ['a', 3, 'b', 'c', 'd', 'e', 'f'] })).toEqual([{ ...whole, trace: ['a', 'b', 'c', 'd', 'e'] }]);
     expect(refused({})).toEqual([{ code: 'RenderThrew', message: '' }]);
@@ -132,14 +132,14 @@ describe('a finding of a child', () => {
     expect(refused(...Array.from({ length: 1200 }, () => ({})))).toHaveLength(1000);
   });
 
-  it('may say what is not signed', () => {
+  it('may report what is not signed', () => {
     expect(rendered([], {}, { unsigned: [{ code: 'X', message: 'y' }] })?.unsigned).toMatchObject([{ code: 'X', message: 'y' }]);
   });
 });
 
 describe('a rendering that gave nothing', () => {
   const threw = { code: 'RenderThrew', message: 'it threw', next: 'look there' };
-  it('says the first finding, and how many more there are', () => {
+  it('reports the first finding, and how many more there are', () => {
     expect(new RenderError([threw])).toMatchObject({
       code: 'RenderThrew',
       message: 'it threw',

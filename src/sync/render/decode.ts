@@ -1,4 +1,4 @@
-/** What the child wrote was shaped by code that nobody here has read: nothing of it is believed. */
+/** What the child wrote was shaped by code of the fleet, which is not trusted: each value is checked. */
 import type { KubeObject } from '../../api/wire.ts';
 import { positionOf, type Finding } from './finding.ts';
 
@@ -55,14 +55,14 @@ export function decode(text: string): Decoded {
 }
 
 function objectOf(value: unknown, cluster: string, location: string, findings: Finding[]): KubeObject | undefined {
-  const say = (message: string, path?: string) => {
+  const report = (message: string, path?: string) => {
     findings.push({ ...positionOf(location), code: 'RenderValue', cluster, message, path });
     return undefined;
   };
   const bad = unfit(value);
-  if (bad !== undefined) return say(bad);
+  if (bad !== undefined) return report(bad);
   if (isKubeObject(value)) return value;
-  return say('must have text in `apiVersion`, `kind` and `metadata.name`');
+  return report('must have text in `apiVersion`, `kind` and `metadata.name`');
 }
 
 function isKubeObject(value: unknown): value is KubeObject {

@@ -84,18 +84,18 @@ const answer = (
 ): string => `writeSync(3, JSON.stringify({ ok: true, unsigned: [], clusters: [{ name: 'a', location: 'fleet/main.ts:1:1',
   object: { apiVersion: 'v1', kind: 'C', metadata: { name: 'a' } }, objects: [{ location: 'fleet/main.ts:6:3', path: 'p', object: ${object} }] }] }));`;
 
-/** In front of a fleet: says LEAK when a function or an object of another realm is met, in whatever way. */
+/** In front of a fleet: reports LEAK when a function or an object of another realm is met, in whatever way. */
 const WATCH = `
 const isForeign = (value) => (typeof value === 'function' || (typeof value === 'object' && value !== null)) && !(value instanceof Object) && Object.getPrototypeOf(value) !== null;
 const { log } = console;
-const look = (where, ...values) => { for (const value of values) if (isForeign(value)) log('LEAK ' + where); };
+const observed = (where, ...values) => { for (const value of values) if (isForeign(value)) log('LEAK ' + where); };
 const { apply } = Reflect;
 const wrap = (owner, key, name) => {
   const { value, configurable, writable } = Object.getOwnPropertyDescriptor(owner, key) ?? {};
   if (typeof value !== 'function' || !configurable || !writable || key === 'constructor') return;
   let busy = false;
   owner[key] = function (...args) {
-    if (!busy) { busy = true; try { look(name, this, ...args); } finally { busy = false; } }
+    if (!busy) { busy = true; try { observed(name, this, ...args); } finally { busy = false; } }
     return apply(value, this, args);
   };
 };
@@ -113,12 +113,12 @@ describe('security 1: a fleet that changes builtins', () => {
     [
       'Object.prototype',
       `${WATCH} for (const key of ['then', 'get', 'set', 'value', 'url', 'format', 'source', 'env', 'domain', 'importModuleDynamically', 'constructor_'])
-        Object.defineProperty(Object.prototype, key, { configurable: true, get() { look('Object.prototype.' + key, this); return undefined; }, set(value) { look('set ' + key, this, value); Object.defineProperty(this, key, { value, writable: true, configurable: true, enumerable: true }); } });`,
+        Object.defineProperty(Object.prototype, key, { configurable: true, get() { observed('Object.prototype.' + key, this); return undefined; }, set(value) { observed('set ' + key, this, value); Object.defineProperty(this, key, { value, writable: true, configurable: true, enumerable: true }); } });`,
     ],
-    ['Symbol.species', `${WATCH} Object.defineProperty(Array, Symbol.species, { get() { look('species', this); return Array; } });`],
+    ['Symbol.species', `${WATCH} Object.defineProperty(Array, Symbol.species, { get() { observed('species', this); return Array; } });`],
     [
       'Error.prepareStackTrace',
-      `${WATCH} Error.prepareStackTrace = (error, sites) => { look('sites', error, sites, ...sites); for (const site of sites) look('site', site.getThis(), site.getFunction(), site.getEvalOrigin()); return 'x'; };
+      `${WATCH} Error.prepareStackTrace = (error, sites) => { observed('sites', error, sites, ...sites); for (const site of sites) observed('site', site.getThis(), site.getFunction(), site.getEvalOrigin()); return 'x'; };
        void new Error().stack; try { null.x; } catch (error) { void error.stack; }`,
     ],
     [
@@ -127,11 +127,11 @@ describe('security 1: a fleet that changes builtins', () => {
     ],
     [
       'promises, which are frozen',
-      `${WATCH} try { Promise.prototype.then = () => log('LEAK then'); } catch (error) { look('freeze', error); } await { then(resolve) { look('then', resolve); resolve(1); } };`,
+      `${WATCH} try { Promise.prototype.then = () => log('LEAK then'); } catch (error) { observed('freeze', error); } await { then(resolve) { observed('then', resolve); resolve(1); } };`,
     ],
     [
       'import.meta',
-      `${WATCH} look('meta', import.meta); for (const key of Reflect.ownKeys(import.meta)) look('meta.' + String(key), import.meta[key]);`,
+      `${WATCH} observed('meta', import.meta); for (const key of Reflect.ownKeys(import.meta)) observed('meta.' + String(key), import.meta[key]);`,
     ],
   ])('%s: meets nothing that is not its own', async (_, head) => {
     const text = inCluster(
@@ -148,7 +148,7 @@ describe('security 1: a fleet that changes builtins', () => {
   it('meets one thing of the realm around it, an error at the end of the stack, and that is frozen and makes no code', async () => {
     const code = `
       const seen = new Set();
-      const look = (name, error) => {
+      const observed = (name, error) => {
         if (error instanceof Object) return;
         seen.add(name);
         for (let each = Object.getPrototypeOf(error); each !== null; each = Object.getPrototypeOf(each))
@@ -159,8 +159,8 @@ describe('security 1: a fleet that changes builtins', () => {
       };
       const probe = (name, act) => {
         const dive = () => {
-          try { dive(); } catch (error) { look(name, error); }
-          try { act(); } catch (error) { look(name, error); }
+          try { dive(); } catch (error) { observed(name, error); }
+          try { act(); } catch (error) { observed(name, error); }
         };
         dive();
       };

@@ -10,7 +10,7 @@ export type KindRule = { allowed: true; scope: KindScope; kind: Kind | undefined
 
 /** Kinds of ours that are not written in Git, and whose they are. */
 const REFUSED = new Map([
-  ['Fleet', 'is applied to the hub by hand: what says which commits count must not come from a commit'],
+  ['Fleet', 'is applied to the hub by hand: what decides which commits count must not come from a commit'],
   ['Rollout', 'is made by the hub'],
   ['Cluster', 'is declared with fleet.cluster(…) and lives in the hub'],
   ['Machine', 'is made by a MachineSet or by `kubenode import`'],

@@ -44,7 +44,7 @@ export function checkObject(object: KubeObject, judgeObject: JudgeObject): Objec
     findings.push({
       code: 'FieldRefused',
       path: 'status',
-      message: 'must not be set: status is what was found, a fleet says what is wanted',
+      message: 'must not be set: status is what was observed, a fleet declares what is wanted',
     });
   if (groupOf(object.apiVersion) === 'kubenode.io' && 'spec' in object && object.spec !== null && typeof object.spec === 'object') {
     for (const [field, owner] of SPEC_OWNERS)

@@ -264,7 +264,7 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
       { code: 'RenderThrew', file: 'fleet/a.ts', line: 2, message: 'TypeError: no', trace: ['fleet/main.ts:2:1'] },
     ],
     [
-      'an exception whose message looks like the location of another file',
+      'an exception whose message resembles the location of another file',
       "throw new Error('\\nfleet:///fleet/other.ts:99\\n  no\\n  ^^^');",
       { code: 'RenderThrew', file: ENTRY, line: 1 },
     ],

@@ -14,11 +14,11 @@ export interface RenderOptions {
   childPath: string;
   /** Module that declares the fleet: `fleet/main.ts`. */
   entry: string;
-  /** Refuse to render behind less. Default `process`: whatever there is. */
+  /** Refuse to render behind less. Default `process`: any wall is accepted. */
   isolationAtLeast?: Isolation;
   /**
    * What comes of components that the fleet's file of signatures should have and has not. Decided here, outside of the child, which gets the same input
-   * either way: fleet code cannot find out whether somebody signs what it renders. Default `Refuse`.
+   * either way: fleet code cannot find out whether what it renders gets signed. Default `Refuse`.
    */
   unsigned?: 'Refuse' | 'Allow';
   /** Render twice and refuse what differs. */
@@ -57,7 +57,7 @@ export async function render(files: ReadonlyMap<string, string>, options: Render
     throw refuse(
       'RenderIsolation',
       `the fleet must be rendered behind "${wanted}", and "${isolation}" is what this machine has`,
-      'docs/security.md says what this wall needs (user namespaces and unshare or bubblewrap), and how to do without: kubenode controller --hub --isolation process',
+      'docs/security.md lists what this wall needs (user namespaces and unshare or bubblewrap), and how to do without: kubenode controller --hub --isolation process',
     );
   if (!files.has(options.entry))
     throw refuse(
@@ -109,7 +109,7 @@ export async function render(files: ReadonlyMap<string, string>, options: Render
   }
 }
 
-/** The engine says only that a name was read too early; where modules import each other the reason is not in that file. */
+/** The engine reports only that a name was read too early; where modules import each other the reason is not in that file. */
 function withCircle(finding: Finding, files: ReadonlyMap<string, string>): Finding {
   // oxlint-disable-next-line kubenode/no-sentence-decisions -- V8 gives no code
   if (finding.file === undefined || !/^ReferenceError: Cannot access '[^']+' before initialization$/.test(finding.message)) return finding;

@@ -17,7 +17,7 @@ function script(name: string, code: string): string {
   return path;
 }
 
-/** What the kernel says of a process; nothing of one that has ended meanwhile. */
+/** What the kernel reports of a process; nothing of one that has ended meanwhile. */
 function kernel(pid: number, file: string): string {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8');
@@ -41,7 +41,7 @@ function hasUsr1(pid: number, mask: 'SigBlk' | 'SigIgn'): boolean {
 
 /** What a child does about SIGUSR1 once it is up, and what it logged after one was sent. */
 async function signalled(wall: Wall, title: string): Promise<{ isRefused: boolean; log: string }> {
-  // Its name says that it is up: before, Node takes no signal, whatever its arguments.
+  // Its name reports that it is up: before, Node takes no signal, whatever its arguments.
   const waiting = script(title, `process.title = '${title}'; setInterval(() => {}, 1000);`);
   const running = runChild(wall, waiting, '{}', DEFAULT_LIMITS, AbortSignal.timeout(25_000));
   let up = 0;

@@ -72,7 +72,7 @@ export async function runChild(wall: Wall, childPath: string, input: string, lim
       stop({
         code: 'RenderTimeout',
         message: `rendering took longer than ${limits.wallMilliseconds / 1000} s`,
-        next: 'look for a loop that does not end',
+        next: 'search for a loop that does not end',
       }),
     limits.wallMilliseconds,
   );
@@ -88,7 +88,7 @@ export async function runChild(wall: Wall, childPath: string, input: string, lim
       logged.drain(child.stdout);
       logged.drain(child.stderr);
       result.drain(child.stdio[RESULT_FD] as Readable);
-      // A child that ends early closes the pipe; its exit says why.
+      // A child that ends early closes the pipe; its exit status has the reason.
       child.stdin.on('error', () => {});
       child.stdin.end(input);
     }

@@ -52,7 +52,7 @@ it('refuses TypeScript that rendering cannot strip, and types imported as values
   expect((await findingsOf(files)).map((finding) => (finding as { code: string }).code)).toEqual(['TS1484', 'TS1294']);
 });
 
-it('says when there is no entry, and refuses paths that lead out', async () => {
+it('reports when there is no entry, and refuses paths that lead out', async () => {
   expect(await findingsOf({ 'fleet/other.ts': '' })).toMatchObject([{ code: 'RenderNotFound', file: ENTRY }]);
   await expect(findingsOf({ [ENTRY]: '', '../out.ts': '' })).rejects.toThrow('"../out.ts" leads out of the commit');
 });

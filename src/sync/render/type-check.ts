@@ -1,5 +1,5 @@
 /**
- * TypeScript's own check of a fleet, for `plan` and CI: rendering removes types without looking at them. The hub does without it, since
+ * TypeScript's own check of a fleet, for `plan` and CI: rendering removes types and does not check them. The hub does without it, since
  * the compiler is a binary for each platform that a hub does not ship.
  */
 import { syncError } from '../errors.ts';
@@ -54,7 +54,7 @@ function configuration(entry: string, types: string): object {
     compilerOptions: {
       target: 'es2024',
       lib: ['es2024'],
-      // Not nodenext: it takes files for CommonJS where no package.json above them says otherwise.
+      // Not nodenext: it takes files for CommonJS where no package.json above them has another `type`.
       module: 'preserve',
       moduleResolution: 'bundler',
       strict: true,

@@ -253,7 +253,7 @@ describe('one object', () => {
     expect(judged.filter((name) => name === 'one' || name === 'two')).toEqual([]);
   });
 
-  it('may have what humans own, when Git says so', () => {
+  it('may have what humans own, when Git reports it', () => {
     expect(findings([pool(), machineSet({ replicas: 3, paused: true }), component(), set({ rolloutID: 'again', paused: true })])).toEqual(
       [],
     );
@@ -422,7 +422,7 @@ describe('repair rules', () => {
     ]);
   });
 
-  it('must say in whole numbers when they may be enforced', () => {
+  it('must report in whole numbers when they may be enforced', () => {
     expect(findings([rule({}, 'a', { 'kubenode.io/enforce-after-shadow-seconds': '60' })])).toEqual([]);
     expect(findings([rule({}, 'a', { 'kubenode.io/enforce-after-shadow-seconds': '1h' })])).toMatchObject([
       { code: 'FieldRefused', message: 'must be a whole number, got "1h"' },
@@ -573,7 +573,7 @@ describe('the words of objects together', () => {
     ]);
   });
 
-  it('are sets of different components, or of which a canary is told apart', () => {
+  it('are sets of different components, or of which a canary is reported apart', () => {
     const other = [
       component('1.0.0', {}, 'containerd'),
       ours('MachineComponentSet', 'containerd', { componentName: 'containerd', version: '1.0.0' }),
@@ -620,7 +620,7 @@ describe('what a rule may restart', () => {
   });
 });
 
-it('the cluster itself is named as its name says, in letters that a name may have', () => {
+it('the cluster itself is named as its name reports, in letters that a name may have', () => {
   const hub = (name: string) =>
     validate({ clusters: [{ name, object: cluster(name), location: 'fleet/clusters.ts:1:1', objects: [] }] }, { checkRules, judgeObject });
   expect(hub('prod')).toMatchObject({ ok: true, valid: { clusters: [{ name: 'prod' }] } });

@@ -16,7 +16,7 @@ function wallOf(tool: string, skip: (note: string) => never): Wall {
   return all.find((wall) => wall.tool === tool) ?? skip(`${tool} is not to be had here`);
 }
 
-/** What a script says behind a wall, without Node's own permissions: only the wall holds it. */
+/** What a script reports behind a wall, without Node's own permissions: only the wall holds it. */
 async function behind(wall: Wall, script: string): Promise<string> {
   const node = nodeBinary();
   const [command = '', ...args] = wall.wrap([node, '-e', script], [node], roomy);
@@ -65,7 +65,7 @@ describe('behind namespaces', () => {
   const dir = mkdtempSync(join(tmpdir(), 'kubenode-wall-'));
   afterAll(() => rmSync(dir, { recursive: true }));
 
-  it.for(['bwrap', 'unshare'])('security 1, security 2: %s holds what docs/security.md says of it', async (tool, { skip }) => {
+  it.for(['bwrap', 'unshare'])('security 1, security 2: %s holds what docs/security.md reports of it', async (tool, { skip }) => {
     const wall = wallOf(tool, skip);
     chmodSync(dir, 0o777);
     const secret = join(dir, `secret-${tool}`);
@@ -111,7 +111,7 @@ describe('behind namespaces', () => {
     try {
       const output = await behind(wall, script);
       const line = output.split('\n').find((each) => each.startsWith('FOUND')) ?? '';
-      expect(line === '' ? output : 'said').toBe('said');
+      expect(line === '' ? output : 'reported').toBe('reported');
       const found = JSON.parse(line.slice('FOUND'.length)) as Record<string, unknown>;
       const held = (name: string, ...how: unknown[]): void =>
         expect([name, how.includes(found[name]) ? 'held' : found[name]]).toEqual([name, 'held']);
@@ -148,7 +148,7 @@ describe('behind namespaces', () => {
 
   it.for(['bwrap', 'unshare'])('%s: has no rights, and none are to be had', async (tool, { skip }) => {
     const wall = wallOf(tool, skip);
-    // The probe sees no /proc inside, so it is looked at from here.
+    // The probe sees no /proc inside, so it is observed from here.
     const node = nodeBinary();
     const [command = '', ...args] = wall.wrap([node, '-e', "console.log('up'); setInterval(() => {}, 1000)"], [node], limits);
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'], env: CHILD_ENVIRONMENT, cwd: '/', detached: true });

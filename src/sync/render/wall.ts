@@ -1,6 +1,6 @@
 /**
  * What stands around the child. What Node itself refuses (`nodeArguments`, the child's own realm) is the same behind every wall; a wall is what the
- * operating system refuses to the process, whatever runs in it.
+ * operating system refuses to the process, with any code that runs in it.
  *
  * `namespaces`: user, mount, process, network, IPC and host name of its own; a root that holds Node, its libraries and the child, all read-only, without
  * /proc and devices; no rights, and none to be had. `process`: a process of the same user as the hub's, with limits of memory and time where
@@ -50,7 +50,7 @@ const prlimit = ({ dataBytes, cpuSeconds }: WallLimits) => [
 /** The process ends with its parent, and no program that it starts can have more rights than it has. */
 const SETPRIV = ['setpriv', '--pdeathsig', 'KILL', '--no-new-privs'];
 const UNSHARE = ['unshare', '--user', '--map-root-user', '--mount', '--net', '--pid', '--ipc', '--uts', '--fork', '--kill-child'];
-/** Nobody's id: inside, a process that is not root holds no rights over any namespace. */
+/** The user id `nobody`: inside, a process that is not root holds no rights over any namespace. */
 const NOBODY = '65534';
 
 const bwrap: Wall = {
@@ -81,9 +81,9 @@ const bwrap: Wall = {
 };
 
 /**
- * Run as root of new namespaces. The new root lies over a folder that every Linux system has and nobody starts Node from. A mount that did not become
- * read-only ends it. The last program makes another user namespace, in which we are nobody, so that all rights over the others are gone, and changes its root;
- * whoever has changed it can make no further user namespace, and without rights there is no way back.
+ * Run as root of new namespaces. The new root lies over a folder that every Linux system has and from which Node is not started. A mount that did not become
+ * read-only ends it. The last program makes another user namespace, in which the process is the user `nobody`, so that all rights over the others are gone, and changes its root;
+ * a process that has changed it can make no further user namespace, and without rights there is no way back.
  */
 const NEW_ROOT = `
 set -eu
@@ -151,7 +151,7 @@ export function nodeBinary(): string {
 
 let libraries: readonly string[] | undefined;
 
-/** What this very Node has loaded, its loader included, by the paths at which it will look for them again. */
+/** What this very Node has loaded, its loader included, by the paths at which it will open them again. */
 function runtimeLibraries(): readonly string[] {
   libraries ??= sharedObjects();
   return libraries;
@@ -173,7 +173,7 @@ function sharedObjects(): string[] {
   }
 }
 
-/** Ends well only where a wall of namespaces holds what it says. Whatever cannot be found out ends badly. */
+/** Exits with 0 only where a wall of namespaces refuses all that it should. What cannot be found out is a failure. */
 const PROBE = `
 const { existsSync, readdirSync } = require('node:fs');
 const known = new Set(process.argv.slice(1).map((path) => path.split('/')[1]));
@@ -198,7 +198,7 @@ function works(wall: Wall): Promise<boolean> {
       env: CHILD_ENVIRONMENT,
       cwd: '/',
       detached: true,
-      // Long: what is found holds for the life of this process, and a busy machine must not look like a weak one.
+      // Long: the result is kept for the life of this process, and a busy machine must not be taken for a weak one.
       timeout: 30_000,
       killSignal: 'SIGKILL',
     });

@@ -332,7 +332,7 @@ describe('E9: a MachineSet that is removed', () => {
   it.each<[string, number | undefined]>([
     ['that has machines', 4],
     ['whose number is left out', undefined],
-  ])('%s lets them go first, at its own pace, and its record says what it was', async (_what, replicas) => {
+  ])('%s lets them go first, at its own pace, and its record reports what it was', async (_what, replicas) => {
     put(replicas, { replicas: 4, observedGeneration: 3 });
     expect(await carryOut([removal()])).toEqual(new Map());
     expect([left(), deletes()]).toEqual([[0], 0]);
@@ -378,7 +378,7 @@ describe('E9: a MachineSet that is removed', () => {
     expect(records()).toEqual([{ unit: UNIT, fleet: 'main', removal: { lane: 'Forward', at, after: known.verified[0]?.at } }]);
   });
 
-  it('E5: says since when nothing is left also of what was just added and is taken back', async () => {
+  it('E5: reports since when nothing is left also of what was just added and is taken back', async () => {
     put(0, { replicas: 0, observedGeneration: 3 });
     await carryOut([removal(undefined, 'Restore')]);
     expect(records()).toMatchObject([{ begun: REMOVAL, removal: { lane: 'Restore' } }]);
@@ -597,7 +597,7 @@ describe('E11: a hub that was deposed between its decision and its write', () =>
   });
 });
 
-it('waits for the ceiling to be written before it says that it is', async () => {
+it('waits for the ceiling to be written before it reports that it is', async () => {
   const name = 'kubelet';
   cell.put(MachineComponentSets, {
     apiVersion: API_VERSION,
@@ -787,7 +787,7 @@ it('E2: evidence for what is in no namespace is looked up where it is', async ()
   expect(record(set)?.evidence).toBe(unitDigest([set]));
 });
 
-it('writes nothing at all into a cell that says late which kinds it has', async () => {
+it('writes nothing at all into a cell that reports late which kinds it has', async () => {
   const newer = new CodedError('KindsNewer', 'machinesets are kept in v1beta1');
   const seen = { over: { digest: undefined, begun: undefined }, resourceVersion: undefined };
   const on = { unit: 'MachineComponentSet/kubelet', cluster: CELL, because: 'test', seen };
@@ -988,7 +988,7 @@ describe('an object that seems to differ', () => {
   const digest = unitDigest([set]);
   const again: Step = { ...(apply(set) as Extract<Step, { do: 'Apply' }>), over: { digest, begun: undefined } };
   let lists: unknown[];
-  /** The store shows what it is given; the server does not say who wrote which field, so that it proves nothing. */
+  /** The store shows what it is given; the server does not report who wrote which field, so that it proves nothing. */
   const storeOf = (shown: () => Stored<KubeObject> | undefined) => (kind: string) =>
     kind === 'MachineComponentSet' ? { get: shown, relist: (how: unknown) => void lists.push(how) } : undefined;
   beforeEach(() => {

@@ -207,7 +207,7 @@ const content = (name: string): unknown =>
   (cell(name).objects(ConfigMaps)[0] as { data?: { content?: unknown } } | undefined)?.data?.content;
 const writes = (server: FakeApiServer): ApiRequest[] => server.requests.filter(({ method }) => method !== 'GET');
 
-/** How often a hub of one fleet has looked at the clusters by now: it reads the kubeconfig of each then. */
+/** How often a hub of one fleet has observed the clusters by now: it reads the kubeconfig of each then. */
 const looks = (): number => hub.requests.filter(({ method, path }) => method === 'GET' && path.endsWith('/secrets/cluster-prod')).length;
 
 /** How often a decision was made again on what the API server has: only then the Fleet is read. */
@@ -229,7 +229,7 @@ const isPatchOf =
     method === 'PATCH' && path.endsWith(end);
 
 describe('a rollout', () => {
-  it('goes through the cells, is said to be done, and then costs nothing', async () => {
+  it('goes through the cells, is reported to be done, and then costs nothing', async () => {
     startHub();
     const name = commit({ [UNIT]: settings('1') });
     await until(done(name), 10_000);
@@ -264,7 +264,7 @@ describe('a rollout', () => {
     const name = commit({ [UNIT]: settings('1') }, { soakSeconds: 20 });
     await until(() => status(name)?.units?.[0]?.phase === 'Soaking', 10_000);
     const { soakUntil = '' } = status(name)?.units?.[0] ?? {};
-    // What a step leaves to be looked at is over by then.
+    // What a step leaves to be observed is over by then.
     await clock.advance(Date.parse(soakUntil) - clock.now() - 100);
     expect(content('prod')).toBeUndefined();
     await until(() => content('prod') === '1', 1000);
@@ -322,7 +322,7 @@ describe('a rollout', () => {
     expect(units.get(digestOf(object))).toEqual(unit);
   });
 
-  it('that another wrote meanwhile is looked at again, and fails nothing', async () => {
+  it('that another wrote meanwhile is observed again, and fails nothing', async () => {
     let conflicts = 0;
     answer(
       hub,
@@ -365,7 +365,7 @@ describe('a rollout', () => {
 });
 
 describe('a step that fails', () => {
-  it('blocks its cluster, says why, and is tried again ever more rarely until it succeeds', async () => {
+  it('blocks its cluster, reports why, and is tried again ever more rarely until it succeeds', async () => {
     let tries = 0;
     const cancel = answer(
       cell('test'),
@@ -408,7 +408,7 @@ describe('a step that fails', () => {
     again();
   });
 
-  it('is looked at no more when nothing is to be done there any longer', async () => {
+  it('is observed no more when nothing is to be done there any longer', async () => {
     answer(cell('test'), isPatchOf('/configmaps/settings'), () => statusResponse(403, 'Forbidden'));
     startHub();
     const name = commit({ [UNIT]: settings('1') });
@@ -423,7 +423,7 @@ describe('a step that fails', () => {
     expect(looks() - looked).toBeLessThanOrEqual(6);
   });
 
-  it('since its unit could not be kept says so', async () => {
+  it('since its unit could not be kept reports it', async () => {
     const object = settings('1');
     const name = commit({ [UNIT]: object });
     renders.set(`main c1 ${UNIT} test`, { key: UNIT, objects: [object], origins: [undefined] });
@@ -437,7 +437,7 @@ describe('a step that fails', () => {
     await until(done(name), 10_000);
   });
 
-  it('as the hub ends is not said to have failed', async () => {
+  it('as the hub ends is not reported to have failed', async () => {
     cell('test').intercept(({ method, signal }) => {
       if (method !== 'PATCH') return undefined;
       const cut = Promise.withResolvers<undefined>();
@@ -560,7 +560,7 @@ describe('a cell', () => {
     expect(events.filter(({ about }) => about.startsWith('Cluster/'))).toEqual([]);
   });
 
-  it('whose kubeconfig comes later is said to be away until then, and is reached soon', async () => {
+  it('whose kubeconfig comes later is reported to be away until then, and is reached soon', async () => {
     hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });
     startHub();
     const name = commit({ [UNIT]: settings('1') });
@@ -583,7 +583,7 @@ describe('a cell', () => {
     await until(done(name), 10_000);
   });
 
-  it('E15: that another cluster answers for is given nothing, until a commit says that it is the one that is meant', async () => {
+  it('E15: that another cluster answers for is given nothing, until a commit reports that it is the one that is meant', async () => {
     startHub();
     const first = commit({ [UNIT]: settings('1') });
     await until(() => done(first)() && reachable('prod')?.status === 'True', 10_000);
@@ -623,7 +623,7 @@ describe('a cell', () => {
     expect(writes(hub)).toHaveLength(before);
   });
 
-  it('that has more sets than are reported says none of them, also where it said some before', async () => {
+  it('that has more sets than are reported reports none of them, also where it reported some before', async () => {
     const put = (index: number): unknown =>
       cell('prod').put(MachineSets, {
         apiVersion: API_VERSION,
@@ -644,7 +644,7 @@ describe('a cell', () => {
     expect(writes(hub)).toHaveLength(before);
   });
 
-  it('of which nothing is to be done, and that fails only after a while, is said to be away soon', async () => {
+  it('of which nothing is to be done, and that fails only after a while, is reported to be away soon', async () => {
     const object = settings('1');
     for (const name of CELLS) {
       const known = {
@@ -670,7 +670,7 @@ describe('a cell', () => {
     expect(reachable('test')?.reason).toBe('Forbidden');
   });
 
-  it('that answers nothing from the start is said to be away soon, and not before it was asked', async () => {
+  it('that answers nothing from the start is reported to be away soon, and not before it was asked', async () => {
     const cancel = cell('test').intercept(({ path }) => {
       if (path.endsWith('/machinesets')) throw new Error('no route to host');
       return undefined;
@@ -685,7 +685,7 @@ describe('a cell', () => {
     expect(reachable('test')?.status).toBe('True');
   });
 
-  it('E15: that refuses to say which cluster it is is asked every five seconds', async () => {
+  it('E15: that refuses to report which cluster it is is asked every five seconds', async () => {
     let asked = 0;
     const { transport } = cell('test');
     transports.set('test', async (request) => {
@@ -724,7 +724,7 @@ describe('a cell', () => {
     await until(done(name), 60_000);
   });
 
-  it('that hangs before it has said anything is neither reached nor away', async () => {
+  it('that hangs before it has reported anything is neither reached nor away', async () => {
     const hung = Promise.withResolvers<undefined>();
     cell('test').intercept(({ path }) => (path.endsWith('/machinesets') ? hung.promise : undefined));
     startHub();
@@ -751,16 +751,16 @@ describe('a cell', () => {
     await clock.advance(500);
     declare('prod');
     await clock.advance(100);
-    const said: unknown[] = [];
+    const reported: unknown[] = [];
     hub.intercept(({ path, body }) => {
-      if (path.endsWith(`/rollouts/${name}/status`)) said.push(JSON.parse(String(body)));
-      // Nothing is said of its way before there is one.
+      if (path.endsWith(`/rollouts/${name}/status`)) reported.push(JSON.parse(String(body)));
+      // Nothing is reported of its way before there is one.
       if (path.endsWith('/clusters/prod/status') && String(body).includes('Reachable')) expect(connected).toContain('prod');
       return undefined;
     });
     slow.resolve();
     await until(done(name), 10_000);
-    expect(JSON.stringify(said[0])).toContain('not connected yet');
+    expect(JSON.stringify(reported[0])).toContain('not connected yet');
     expect(CELLS.map(content)).toEqual(['1', '1']);
   });
 
@@ -778,7 +778,7 @@ describe('a cell', () => {
     await until(() => cluster('prod')?.status?.machines?.total === 2, 300);
   });
 
-  it('says what there needs a person, until nothing does; what it said last stays while it is away', async () => {
+  it('reports what there needs a person, until nothing does; what it reported last stays while it is away', async () => {
     startHub();
     await until(done(commit({ [UNIT]: settings('1') })), 10_000);
     const put = (status: 'True' | 'False'): unknown =>
@@ -791,18 +791,18 @@ describe('a cell', () => {
           conditions: [{ type: 'Available', status, reason: 'TooFew', message: '1 of 2', lastTransitionTime: '2026-01-01T00:00:00Z' }],
         },
       });
-    const said = (): string[] | undefined => cluster('prod')?.status?.attention?.map(({ object, reason }) => `${object} ${reason}`);
+    const reported = (): string[] | undefined => cluster('prod')?.status?.attention?.map(({ object, reason }) => `${object} ${reason}`);
     put('False');
-    await until(() => said()?.[0] === 'MachineSet/web/a TooFew', 300);
+    await until(() => reported()?.[0] === 'MachineSet/web/a TooFew', 300);
     hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' });
     await until(() => reachable('prod')?.status === 'False', 125_000);
-    expect(said()).toEqual(['MachineSet/web/a TooFew']);
+    expect(reported()).toEqual(['MachineSet/web/a TooFew']);
     giveKubeconfig('prod');
     put('True');
-    await until(() => said()?.length === 0, 125_000);
+    await until(() => reported()?.length === 0, 125_000);
   });
 
-  it('of which nothing can be written holds up the report of no other, and says so', async () => {
+  it('of which nothing can be written holds up the report of no other, and reports it', async () => {
     answer(hub, isPatchOf('/clusters/prod/status'), () => statusResponse(422, 'Invalid'));
     startHub();
     commit({ [UNIT]: settings('1') }, { spec: { stages: [{ name: 'all', clusters: ['test'], soakSeconds: 0, maxClusters: 2 }] } });
@@ -867,7 +867,7 @@ describe('E13: a Cluster that somebody deletes', () => {
   }
   const held = (): string[] => events.filter(({ reason }) => reason === 'DeletionHeld').map(({ about, message }) => `${about} ${message}`);
 
-  it('stays while it has a halt, says so once, and goes when that is over', async () => {
+  it('stays while it has a halt, reports it once, and goes when that is over', async () => {
     commit({ [UNIT]: settings('1') }, { clusters: ['test'] });
     keep([{ ...record, halt }]);
     startHub();
@@ -981,7 +981,7 @@ it('E17: a hub that was put back to a backup takes content that it knows from be
     phase: 'Waiting',
     message: expect.stringContaining('put back to a backup') as unknown,
   });
-  // The newest commit, accepted again, says that it is meant.
+  // The newest commit, accepted again, reports that it is meant.
   await begin(componentSet);
   await clock.advance(10_000);
   expect([version(), placement('main-3', 'prod')?.message ?? '']).toEqual(['1', expect.not.stringContaining('backup')]);
@@ -1352,12 +1352,12 @@ describe('E16: a cell that misbehaves', () => {
     await until(() => content('prod') === '2', 10_000);
     expect(cell('test').requests.filter(({ method }) => method === 'PATCH')).toHaveLength(1);
     await until(() => reachable('test')?.reason === 'RequestTimeout', 40_000);
-    const said: (string | undefined)[] = [];
+    const reported: (string | undefined)[] = [];
     for (let passed = 0; passed < 60_000; passed += 500) {
       await clock.advance(500);
-      said.push(reachable('test')?.status);
+      reported.push(reachable('test')?.status);
     }
-    expect(said.filter((each) => each !== 'False')).toEqual([]);
+    expect(reported.filter((each) => each !== 'False')).toEqual([]);
     expect(reachable('test')).toMatchObject({
       status: 'False',
       message: expect.stringContaining('was not complete after 30 s') as unknown,
@@ -1366,7 +1366,7 @@ describe('E16: a cell that misbehaves', () => {
     commit({ [UNIT]: settings('3') }, together);
     await until(() => content('prod') === '3', 10_000);
     await clock.advance(300_000);
-    // It stays away as long as it hangs, whatever else it answers meanwhile, and is said to once.
+    // It stays away as long as it hangs, whatever else it answers meanwhile, and is reported once.
     expect(reachable('test')?.status).toBe('False');
     expect(events.filter(({ about, reason }) => about === 'Cluster/test' && reason === 'RequestTimeout')).toHaveLength(1);
     expect(events.filter(({ about, reason }) => about === 'Cluster/test' && reason === 'Connected')).toEqual([]);
@@ -1375,7 +1375,7 @@ describe('E16: a cell that misbehaves', () => {
     expect(status(first)?.phase).not.toBe('Halted');
   });
 
-  it('by what its objects say is away, and all others are reported and go on', async () => {
+  it('by what its objects report is away, and all others are reported and go on', async () => {
     cell('prod').put(MachineSets, rule('odd') as Parameters<typeof MachineSets.parse>[0] as never);
     startHub();
     const name = commit({ [UNIT]: settings('1') }, together);

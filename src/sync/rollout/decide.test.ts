@@ -435,7 +435,7 @@ it('an object that somebody changed or deleted in the cell is applied again', ()
   expect(world.turn()).toMatchObject([{ do: 'Apply', cluster: 'prod', digest: 'A' }]);
 });
 
-it('E8: a placement whose applied content is lost says that it is not compared', () => {
+it('E8: a placement whose applied content is lost reports that it is not compared', () => {
   const world = settledWorld(UNIT);
   Object.assign(world.cell('pre'), { lost: 'no answer' });
   world.turn();

@@ -39,7 +39,7 @@ export function decide(world: World): Decision {
     let retrying = false;
     for (const unit of rollout.spec.units) {
       if (owners.get(unit.unit)?.rollout !== rollout) {
-        // Its retry goes on in the rollout that took the unit over; each cluster's record says how far.
+        // Its retry goes on in the rollout that took the unit over; each cluster's record has how far.
         retrying = true;
         units.push(supersede(rollout, unit));
         continue;

@@ -34,7 +34,7 @@ it.each<[string, RolloutUnitStatus[] | undefined, RolloutUnitStatus[] | undefine
     [unit({ phase: 'Halted', message: 'test: MaxFailed' })],
     [`Warning UnitHalted ${UNIT}: test: MaxFailed`],
   ],
-  ['a halt that says nothing', [unit({})], [unit({ phase: 'Halted' })], [`Warning UnitHalted ${UNIT}: halted`]],
+  ['a halt that reports nothing', [unit({})], [unit({ phase: 'Halted' })], [`Warning UnitHalted ${UNIT}: halted`]],
   ['a halt that is the first that is known', undefined, [unit({ phase: 'Halted' })], [`Warning UnitHalted ${UNIT}: halted`]],
   ['a halt, once', [unit({ phase: 'Halted' })], [unit({ phase: 'Halted', message: 'another' })], []],
   [

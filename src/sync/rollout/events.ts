@@ -1,7 +1,7 @@
 import type { Rollout } from '../../api/rollout.ts';
 import type { RecordedEvent } from '../../kube/recorder.ts';
 
-/** What a person should hear of, from one status to the next. */
+/** The Events between one status and the next that a person should see. */
 export function eventsOf(rollout: Rollout, next: NonNullable<Rollout['status']>): RecordedEvent[] {
   const events: RecordedEvent[] = [];
   for (const unit of next.units ?? []) {

@@ -179,7 +179,7 @@ describe('E12, E13: a halt is of a unit and a digest, and lasts wherever its clu
     ['its Cluster is paused', (world, cluster) => world.away(cluster, 'the Cluster is paused')],
     ['it cannot be reached', (world, cluster) => world.away(cluster, 'no answer')],
     ['what it holds was changed by someone else', (world, cluster) => void (world.cell(cluster).drifted = true)],
-    ['its cell says nothing of it any more', (world, cluster) => void (world.cell(cluster).halted = undefined)],
+    ['its cell reports nothing of it any more', (world, cluster) => void (world.cell(cluster).halted = undefined)],
     ['its store is not synced', (world, cluster) => world.unsynced(cluster, true)],
   ])('where %s', (_what, hide) => {
     const { world, first, second } = haltedBeside();
@@ -337,7 +337,7 @@ describe('E13: a retry', () => {
     for (let turn = 0; turn < 6; turn += 1) {
       world.turn();
       for (const cluster of ['p1', 'p2', 'p3']) expect(world.record(cluster, rule)?.revoked).toContain('B');
-      // Its cell may be away in a moment: what it has said is never forgotten.
+      // Its cell may be away in a moment: what it has reported is never forgotten.
       expect(world.record(begun[0]?.split(' ')[0] ?? '', rule)?.halt).toEqual(halt);
     }
     expect(world.applied().filter((line) => line.endsWith('B'))).toEqual(begun);

@@ -122,7 +122,7 @@ function judgeTarget(
     const message = halted ?? uncompared ?? leftChanged(known);
     return { ...placement, phase: 'Verified', drifted, newHalt, newEvidence, haltedAfter: halted, message };
   }
-  // One that is recorded lasts, whatever hides it now.
+  // A recorded one lasts, also where it cannot be observed now.
   if (halt !== undefined || newHalt !== undefined) return { ...placement, phase: 'Halted', drifted, newHalt, newEvidence, message: halted };
   if (blocked !== undefined) return { ...placement, phase: 'Blocked' };
   if (!held) return waits === undefined ? placement : { ...placement, phase: 'Waiting', message: waits };
@@ -199,7 +199,7 @@ function uncountedMachines(
   const { unitDigest } = live;
   if (unitDigest !== undefined && [record?.digest, record?.begun, target].includes(unitDigest)) return undefined;
   const asked = target === undefined ? '' : `, or a person asks for this one: kubenode rollout retry ${metadata.name}`;
-  return `its cell has content that is not on record here, with ${live.machines} machines; ${counted} were counted when the commit was judged. It stays until a commit says other \`replicas\` of it${asked}`;
+  return `its cell has content that is not on record here, with ${live.machines} machines; ${counted} were counted when the commit was judged. It stays until a commit gives it other \`replicas\`${asked}`;
 }
 
 /** A halt that its cell does not show now, and why not. */
@@ -210,5 +210,5 @@ function hiddenHalt({ message, since }: NonNullable<UnitStatus['halt']>, blocked
 function hiddenBy(live: LiveUnit): string {
   if (live.state === 'Unknown') return 'not observed yet';
   if (live.state === 'Absent') return 'it is not there';
-  return live.drifted ? 'it was changed by someone else' : 'its cell does not say so any more';
+  return live.drifted ? 'it was changed by someone else' : 'its cell does not report so any more';
 }

@@ -126,7 +126,7 @@ describe('E9: a smaller number', () => {
   });
 });
 
-it('E9: the removal of a set that is paused says that this keeps its machines, and goes on once it is not', async () => {
+it('E9: the removal of a set that is paused reports that this keeps its machines, and goes on once it is not', async () => {
   world.commit(setOf(4, { paused: true }));
   world.start();
   for (const name of ['test', 'prod']) {

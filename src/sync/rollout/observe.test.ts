@@ -101,7 +101,11 @@ const rollout = (sequence: number, units: Rollout['spec']['units']): Stored<Roll
   spec: { fleet: 'main', commit: `c${sequence}`, sequence, stages: [], units },
 });
 
-function look(contents: Contents | Away, units: UnitStatus[] = [], more: Partial<ObserveInput> & { spec?: Cluster['spec'] } = {}): World {
+function observed(
+  contents: Contents | Away,
+  units: UnitStatus[] = [],
+  more: Partial<ObserveInput> & { spec?: Cluster['spec'] } = {},
+): World {
   return observe({
     now: NOW,
     fleet: 'main',
@@ -131,7 +135,7 @@ describe('a cluster', () => {
     ['that is paused', {}, { paused: true }, 'the Cluster is paused'],
     ['that is paused no more', {}, { paused: false }, undefined],
   ])('%s', (_what, contents, spec, blocked) => {
-    expect(look(contents, [], { spec }).clusters.get('prod')?.blocked).toBe(blocked);
+    expect(observed(contents, [], { spec }).clusters.get('prod')?.blocked).toBe(blocked);
   });
 
   it.each<[string, Contents | Away, LiveUnit['state']]>([
@@ -146,35 +150,35 @@ describe('a cluster', () => {
       'Absent',
     ],
     ['that has it', { objects: [live('MachineComponentSet', 'kubelet')] }, 'Present'],
-  ])('invariant 7: one %s says of a set that it is there, or not, or nothing', (_what, contents, state) => {
-    expect(seen(look(contents))?.state).toBe(state);
+  ])('invariant 7: one %s reports of a set that it is there, or not, or nothing', (_what, contents, state) => {
+    expect(seen(observed(contents))?.state).toBe(state);
   });
 
   it('has the records that the hub has, and the failures of its own units', () => {
-    const { clusters } = look({}, [held(SET, 'A')], { failing: (unit, name) => `${unit} on ${name}` });
+    const { clusters } = observed({}, [held(SET, 'A')], { failing: (unit, name) => `${unit} on ${name}` });
     expect(clusters.get('prod')?.units.get(SET)?.digest).toBe('A');
     expect(clusters.get('prod')?.failing('X')).toBe('X on prod');
     const bare = { ...cluster('prod'), status: undefined } as unknown as Stored<Cluster>;
-    expect(look({}, [], { clusters: [bare] }).clusters.get('prod')?.units.size).toBe(0);
+    expect(observed({}, [], { clusters: [bare] }).clusters.get('prod')?.units.size).toBe(0);
   });
 });
 
-it('knows the clusters that the Fleet declares, or that it does not say', () => {
-  expect(look({}).members).toBeUndefined();
-  expect(look({}, [], { members: ['prod'] }).members).toEqual(new Set(['prod']));
+it('knows the clusters that the Fleet declares, or that it does not report', () => {
+  expect(observed({}).members).toBeUndefined();
+  expect(observed({}, [], { members: ['prod'] }).members).toEqual(new Set(['prod']));
 });
 
 it('has the rollouts in their order', () => {
-  expect(look({}, [], { rollouts: [rollout(2, []), rollout(10, []), rollout(1, [])] }).rollouts.map(({ spec }) => spec.sequence)).toEqual([
-    1, 2, 10,
-  ]);
+  expect(
+    observed({}, [], { rollouts: [rollout(2, []), rollout(10, []), rollout(1, [])] }).rollouts.map(({ spec }) => spec.sequence),
+  ).toEqual([1, 2, 10]);
 });
 
 describe('E2: a kind that is not watched', () => {
   const unit = 'ConfigMap/web/settings';
 
   it('has evidence as soon as it was applied, and none before', () => {
-    expect(seen(look({}, [held(unit, 'A')]), unit)).toEqual({
+    expect(seen(observed({}, [held(unit, 'A')]), unit)).toEqual({
       state: 'Present',
       unitDigest: 'A',
       drifted: false,
@@ -183,14 +187,14 @@ describe('E2: a kind that is not watched', () => {
       ceiling: undefined,
       progress: undefined,
     });
-    expect(seen(look({}), unit)).toEqual({ state: 'Unknown' });
-    expect(seen(look({}, [held(unit, undefined, { begun: 'A' })]), unit)).toEqual({ state: 'Unknown' });
+    expect(seen(observed({}), unit)).toEqual({ state: 'Unknown' });
+    expect(seen(observed({}, [held(unit, undefined, { begun: 'A' })]), unit)).toEqual({ state: 'Unknown' });
   });
 
   it('is not there where it was found to be gone', () => {
     const gone: ObserveInput['gone'] = (each, on) => each === unit && on === 'prod';
-    expect(seen(look({}, [held(unit, 'A')], { gone }), unit)).toEqual({ state: 'Absent' });
-    expect(seen(look({}, [held('ConfigMap/web/other', 'A')], { gone }), 'ConfigMap/web/other')?.state).toBe('Present');
+    expect(seen(observed({}, [held(unit, 'A')], { gone }), unit)).toEqual({ state: 'Absent' });
+    expect(seen(observed({}, [held('ConfigMap/web/other', 'A')], { gone }), 'ConfigMap/web/other')?.state).toBe('Present');
   });
 });
 
@@ -200,16 +204,16 @@ describe('a set that is there', () => {
       live('MachineSet', 'a', { namespace: 'web', spec: { unitDigest: 'W' } }),
       live('MachineSet', 'a', { namespace: 'db', spec: { unitDigest: 'D' } }),
     ];
-    expect(seen(look({ objects }), 'MachineSet/db/a')).toMatchObject({ unitDigest: 'D' });
-    expect(seen(look({ objects }), 'MachineSet/web/a')).toMatchObject({ unitDigest: 'W' });
-    expect(seen(look({ objects }), 'MachineSet/shop/a')).toEqual({ state: 'Absent' });
-    expect(seen(look({ objects }), 'MachineSet/a')).toEqual({ state: 'Absent' });
+    expect(seen(observed({ objects }), 'MachineSet/db/a')).toMatchObject({ unitDigest: 'D' });
+    expect(seen(observed({ objects }), 'MachineSet/web/a')).toMatchObject({ unitDigest: 'W' });
+    expect(seen(observed({ objects }), 'MachineSet/shop/a')).toEqual({ state: 'Absent' });
+    expect(seen(observed({ objects }), 'MachineSet/a')).toEqual({ state: 'Absent' });
   });
 
-  it('is said what it carries, how it is held back, and which state of it was seen', () => {
+  it('shows what it carries, how it is held back, and which state of it was seen', () => {
     const ceiling = { unitDigest: 'A', nodes: 0 };
     const objects = [live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A', ceiling, rolloutID: 'r1' }, generation: 4 })];
-    expect(seen(look({ objects }))).toMatchObject({
+    expect(seen(observed({ objects }))).toMatchObject({
       state: 'Present',
       unitDigest: 'A',
       ceiling,
@@ -221,21 +225,21 @@ describe('a set that is there', () => {
     });
   });
 
-  it('has no evidence where it carries no digest, whatever it says', () => {
+  it('has no evidence where it carries no digest, whatever it reports', () => {
     const status = { observedGeneration: 1, evidence: { unitDigest: 'A' }, desired: 1 };
-    expect(seen(look({ objects: [live('MachineComponentSet', 'kubelet', { status })] }, [held(SET, 'A')]))).toMatchObject({
+    expect(seen(observed({ objects: [live('MachineComponentSet', 'kubelet', { status })] }, [held(SET, 'A')]))).toMatchObject({
       evidence: false,
       unitDigest: undefined,
     });
   });
 
-  it('says why it could not be compared, of what is recorded and not at hand', () => {
+  it('reports why it could not be compared, of what is recorded and not at hand', () => {
     const objects = [live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A' } })];
     const missing = (digest: string): string => `${digest} is lost`;
-    expect(seen(look({ objects }, [held(SET, 'A')], { missing }))).toMatchObject({ lost: 'A is lost', drifted: false });
-    expect(seen(look({ objects }, [], { missing }))).not.toHaveProperty('lost');
-    expect(seen(look({ objects }, [held(SET, 'A')], { missing, unit: () => wanted }))).not.toHaveProperty('lost');
-    expect(seen(look({ objects }, [held(SET, 'A')]))).toMatchObject({ lost: undefined });
+    expect(seen(observed({ objects }, [held(SET, 'A')], { missing }))).toMatchObject({ lost: 'A is lost', drifted: false });
+    expect(seen(observed({ objects }, [], { missing }))).not.toHaveProperty('lost');
+    expect(seen(observed({ objects }, [held(SET, 'A')], { missing, unit: () => wanted }))).not.toHaveProperty('lost');
+    expect(seen(observed({ objects }, [held(SET, 'A')]))).toMatchObject({ lost: undefined });
   });
 
   const wanted: StoredUnit = {
@@ -263,7 +267,7 @@ describe('a set that is there', () => {
   }
   const compared = (object: Live, record: UnitStatus | undefined): boolean | undefined => {
     const found = seen(
-      look({ objects: [object] }, record === undefined ? [] : [record], { unit: (digest) => (digest === 'A' ? wanted : undefined) }),
+      observed({ objects: [object] }, record === undefined ? [] : [record], { unit: (digest) => (digest === 'A' ? wanted : undefined) }),
     );
     return found?.state === 'Present' ? found.drifted : undefined;
   };
@@ -290,12 +294,12 @@ describe('a set that is there', () => {
     expect(compared({ ...bare, spec: {} }, applied1)).toBe(true);
     expect(compared(bare, applied1)).toBe(true);
     expect(compared(sound, another)).toBe(true);
-    // Under way no UID is known yet, and a record says nothing of other objects.
+    // Under way no UID is known yet, and a record reports nothing of other objects.
     expect(compared(sound, held(SET, 'A', { inventory: [entry] }))).toBe(false);
     expect(compared(sound, held(SET, 'A', { inventory: [{ ...entry, name: 'other', uid: 'another' }] }))).toBe(false);
     expect(compared({ ...sound, spec: {} }, undefined)).toBe(false);
     const isOurs = (object: Live): boolean => {
-      const found = seen(look({ objects: [object] }, [another]));
+      const found = seen(observed({ objects: [object] }, [another]));
       return found?.state === 'Present' && found.notOurs !== true;
     };
     const others = { ...sound, metadata: { ...metadata, labels: { [LABELS.fleet]: 'other' } } };
@@ -306,7 +310,7 @@ describe('a set that is there', () => {
     const found = applied('A', 'Forward');
     const unknownAt = (at: string, record: UnitStatus): boolean => {
       const metadata = { ...found.metadata, annotations: { [ANNOTATIONS.writtenAt]: at } };
-      const its = seen(look({ objects: [{ ...found, metadata, spec: {} }] }, [record], { known: () => false, unit: () => wanted }));
+      const its = seen(observed({ objects: [{ ...found, metadata, spec: {} }] }, [record], { known: () => false, unit: () => wanted }));
       return its?.state === 'Present' && its.unknown === true;
     };
     const record = held(SET, 'A', { writtenAt: '2026-01-02T00:00:00.000Z' });
@@ -334,11 +338,11 @@ describe('a set that is there', () => {
     const annotations = at === undefined ? {} : { [ANNOTATIONS.writtenAt]: at };
     const object = { ...found, metadata: { ...found.metadata, annotations }, spec: { ...found.spec, unitDigest } };
     const record = held(SET, 'A', writtenAt === undefined ? {} : { writtenAt });
-    const world = look({ objects: [object] }, [record], { known: () => true, unit: (digest) => (digest === 'A' ? wanted : undefined) });
+    const world = observed({ objects: [object] }, [record], { known: () => true, unit: (digest) => (digest === 'A' ? wanted : undefined) });
     const its = seen(world);
     expect(its?.state === 'Present' && its.unknown === true).toBe(isUnknown);
     // Of what nothing was recorded nothing is concluded.
-    const bare = seen(look({ objects: [object] }, [], { known: () => true }));
+    const bare = seen(observed({ objects: [object] }, [], { known: () => true }));
     expect(bare?.state === 'Present' && bare.unknown === true).toBe(false);
   });
 
@@ -355,7 +359,7 @@ describe('a set that is there', () => {
     expect(compared({ ...found, metadata: { ...found.metadata, annotations, managedFields } }, record)).toBe(false);
   });
 
-  it('is another where nobody can say which fields sync wrote', () => {
+  it('is another where nobody can report which fields sync wrote', () => {
     const unowned = applied('A', 'Forward');
     const { managedFields: _, ...metadata } = unowned.metadata;
     expect(compared({ ...unowned, metadata }, held(SET, 'A'))).toBe(true);
@@ -382,7 +386,7 @@ describe('invariant 7: a component set without a machine', () => {
     live('MachineSet', 'a', { namespace: 'web', spec, ...(status === undefined ? {} : { status }) });
   const wanting = [rollout(1, [{ unit: 'MachineSet/web/a', clusters: [{ name: 'prod', digest: 'M' }] }])];
   const evidence = (objects: Live[], rollouts = wanting, unit = SET): unknown => {
-    const found = seen(look({ objects }, [], { rollouts }), unit);
+    const found = seen(observed({ objects }, [], { rollouts }), unit);
     return found?.state === 'Present' ? [found.evidence, found.progress] : found?.state;
   };
   const coming = [false, 'no machine yet; MachineSet/web/a is making them'];
@@ -393,7 +397,7 @@ describe('invariant 7: a component set without a machine', () => {
     ['is no proof while the set that makes them is not there yet', [proved()], undefined, coming],
     ['is no proof where the set keeps those that it has', [proved(), machines({}, { keptReplicas: 3 })], undefined, coming],
     ['is proof where none is asked for', [proved(), machines({ replicas: 0 })], undefined, good],
-    ['is proof where the set says no number and has none', [proved(), machines({})], undefined, good],
+    ['is proof where the set reports no number and has none', [proved(), machines({})], undefined, good],
     [
       'is proof where the number that is asked for is none, whatever was kept',
       [proved(), machines({ replicas: 0 }, { keptReplicas: 3 })],
@@ -414,7 +418,7 @@ describe('invariant 7: a component set without a machine', () => {
       good,
     ],
     [
-      'is no proof where an older rollout wants a set of which the newest says nothing',
+      'is no proof where an older rollout wants a set of which the newest reports nothing',
       [proved()],
       [
         ...wanting,
@@ -430,7 +434,7 @@ describe('invariant 7: a component set without a machine', () => {
     expect(evidence(objects, (rollouts as Stored<Rollout>[] | undefined) ?? wanting)).toEqual(expected);
   });
 
-  it('says what it has to say where it proves nothing itself', () => {
+  it('reports what it has to report where it proves nothing itself', () => {
     expect(evidence([proved({ evidence: { unitDigest: 'B' } }), machines({ replicas: 2 })])).toEqual([false, '0/0 machines']);
     const policy = live('DefenderPolicy', 'p', {
       spec: { unitDigest: 'P' },
@@ -449,7 +453,7 @@ describe('E9: a MachineSet that is removed', () => {
     });
     const fieldsV1 = { 'f:spec': { 'f:replicas': {} } };
     set.metadata.managedFields = [{ manager, operation: 'Update', apiVersion: API_VERSION, fieldsType: 'FieldsV1', fieldsV1 }];
-    return seen(look({ objects: [set] }), 'MachineSet/web/a') ?? { state: 'Unknown' };
+    return seen(observed({ objects: [set] }), 'MachineSet/web/a') ?? { state: 'Unknown' };
   };
   it.each<[string, object, object | undefined, string | undefined]>([
     ['has machines', { replicas: 0 }, { replicas: 2, deletingReplicas: 1 }, 'its machines go first: 2 are there, 1 are being deleted'],
@@ -460,18 +464,18 @@ describe('E9: a MachineSet that is removed', () => {
       'its machines go first: 0 are there, 1 are being deleted',
     ],
     ['is to have some', { replicas: 2 }, { replicas: 2 }, undefined],
-    ['was never looked at', { replicas: 0 }, undefined, undefined],
+    ['was never observed', { replicas: 0 }, undefined, undefined],
   ])('%s', (_what, spec, status, emptying) => {
     expect((seenOf(spec, status) as { emptying?: string }).emptying).toBe(emptying);
   });
 
   it.each<[string, object, object | undefined, number]>([
-    ['says how many', { replicas: 4 }, { replicas: 9 }, 4],
+    ['reports how many', { replicas: 4 }, { replicas: 9 }, 4],
     ['keeps what it has', {}, { keptReplicas: 5, replicas: 9 }, 5],
     ['keeps what is there', {}, { replicas: 9 }, 9],
-    ['says nothing yet', {}, undefined, 0],
-    ['says what no set can', { replicas: '4' }, undefined, Infinity],
-  ])('is to have as many machines as its spec or its cell says: one that %s', (_what, spec, status, machines) => {
+    ['reports nothing yet', {}, undefined, 0],
+    ['reports what no set can', { replicas: '4' }, undefined, Infinity],
+  ])('is to have as many machines as its spec or its cell reports: one that %s', (_what, spec, status, machines) => {
     expect(seenOf(spec, status)).toMatchObject({ machines });
   });
 
@@ -518,7 +522,7 @@ describe('E16: a cell whose content cannot be read', () => {
   );
   const sound = [live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A' } })];
 
-  it('is away as a whole, with the reason, and says nothing; others are observed', () => {
+  it('is away as a whole, with the reason, and reports nothing; others are observed', () => {
     const cells = new Map([
       ['prod', cellOf('prod', { objects: [live('MachineSet', 'a', { namespace: 'web' }), broken] })],
       ['test', cellOf('test', { objects: sound })],
@@ -538,10 +542,10 @@ describe('E16: a cell whose content cannot be read', () => {
     expect(world.clusters.get('test')?.live(SET)).toMatchObject({ state: 'Present', unitDigest: 'A' });
   });
 
-  it('says nothing that is longer than a record, a message or an Event holds', () => {
+  it('reports nothing that is longer than a record, a message or an Event holds', () => {
     const conditions = [{ type: 'Halted', status: 'True', reason: 'MaxFailed', message: 'x'.repeat(1e6), lastTransitionTime: '' }];
     const set = live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A' }, status: { observedGeneration: 1, conditions } });
-    const found = seen(look({ objects: [set] }, [held(SET, 'A')]));
+    const found = seen(observed({ objects: [set] }, [held(SET, 'A')]));
     expect(found?.state === 'Present' && found.halted?.length).toBe(4096);
   });
 });
@@ -550,7 +554,7 @@ describe('E17: content that the hub has no record of', () => {
   const unknown = (unitDigest: string, known: (digest: string) => boolean) => {
     const asked = (name: string, unit: string, digest: string) => name === 'prod' && unit === SET && known(digest);
     const found = seen(
-      look({ objects: [live('MachineComponentSet', 'kubelet', { spec: { unitDigest } })] }, [held(SET, 'A')], { known: asked }),
+      observed({ objects: [live('MachineComponentSet', 'kubelet', { spec: { unitDigest } })] }, [held(SET, 'A')], { known: asked }),
     );
     return found?.state === 'Present' && found.unknown === true;
   };

@@ -23,7 +23,7 @@ import type { ClusterView, LiveUnit, World } from './world.ts';
 export interface ObserveInput {
   now: number;
   fleet: string;
-  /** Clusters that the accepted commit declares, as the Fleet says. */
+  /** Clusters that the accepted commit declares, by the status of the Fleet. */
   members?: readonly string[] | undefined;
   /** Those in force. */
   rollouts: readonly Stored<Rollout>[];
@@ -62,7 +62,7 @@ export function observe(input: ObserveInput): World {
       lives.set(unit, found);
       return found;
     };
-    // All of it before anything is decided: one whose content cannot be read is away as a whole, and says nothing.
+    // All of it before anything is decided: one whose content cannot be read is away as a whole.
     for (const unit of named.get(name) ?? []) live(unit);
     const away = isCell(connection) ? connection.away() : connection;
     clusters.set(name, {
@@ -80,7 +80,7 @@ export function observe(input: ObserveInput): World {
 
 const NO_SETS: ReadonlyMap<string, string> = new Map();
 const UNKNOWN: LiveUnit = { state: 'Unknown' };
-/** Of what a cell says of one unit: it reaches records, messages and Events of the hub. */
+/** Of what a cell reports of one unit: it reaches records, messages and Events of the hub. */
 const LONGEST = 4096;
 
 function unitsByCluster(rollouts: readonly Rollout[]): Map<string, Set<string>> {

@@ -147,7 +147,7 @@ function isRevoked(world: World, unit: string, record: UnitStatus | undefined, t
   return [...world.clusters.values()].some((each) => (each.units.get(unit)?.revoked ?? []).includes(target));
 }
 
-/** The rollout whose pause holds a digest of a unit: a pause is of what it paused, whatever commits come after. */
+/** The rollout whose pause holds a digest of a unit: a pause is of what it paused, also when other commits come after. */
 function pauseOf(world: World, owner: Rollout, unit: string, target: string | undefined): string | undefined {
   const pauses = [owner, ...world.rollouts.toReversed()].find(
     ({ spec }) =>

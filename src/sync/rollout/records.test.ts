@@ -58,7 +58,7 @@ interface Of {
   status?: Rollout['status'];
   generation?: number;
 }
-/** Wants these digests, by cluster; `undefined`: the unit is removed there. A stage for each cluster where nothing else is said. */
+/** Wants these digests, by cluster; `undefined`: the unit is removed there. A stage for each cluster where nothing else is reported. */
 function rolloutOf(
   sequence: number,
   wanted: Record<string, string | undefined>,
@@ -124,7 +124,7 @@ const statusOf = (world: World, name = 'main-1') => decide(world).statuses.get(n
 const unitOf = (world: World, name = 'main-1'): RolloutUnitStatus | undefined => statusOf(world, name)?.units?.[0];
 
 describe('the status of a rollout', () => {
-  it('says of a unit that a newer one took over that it did, by the lane that it went', () => {
+  it('reports of a unit that a newer one took over that it did, by the lane that it went', () => {
     const newer = rolloutOf(2, { a: 'B' });
     const before = (units: RolloutUnitStatus[] | undefined, completedAt?: string) =>
       rolloutOf(
@@ -145,14 +145,14 @@ describe('the status of a rollout', () => {
       completedAt: ago(9),
       units: [{ ...superseded, lane: 'Restore', message: 'a newer commit changes this unit, which was halted' }],
     });
-    // What had come to its end stays as it was said.
+    // What had come to its end stays as it was reported.
     for (const phase of ['Done', 'Superseded'] as const) {
-      const said: RolloutUnitStatus = { unit: UNIT, phase, lane: 'Mixed', message: 'as it was' };
-      expect(statusOf(worldOf([before([{ ...said, unit: 'X', phase: 'Halted' }, said]), newer], {}))?.units).toEqual([said]);
+      const reported: RolloutUnitStatus = { unit: UNIT, phase, lane: 'Mixed', message: 'as it was' };
+      expect(statusOf(worldOf([before([{ ...reported, unit: 'X', phase: 'Halted' }, reported]), newer], {}))?.units).toEqual([reported]);
     }
   });
 
-  it('says when it came to its end, once, and for which generation', () => {
+  it('reports when it came to its end, once, and for which generation', () => {
     const rollout = rolloutOf(1, { a: 'A' }, { generation: 3 });
     const good = { a: { record: proved('A', 60) } };
     expect(statusOf(worldOf([rollout], good))).toMatchObject({ phase: 'Done', completedAt: ago(0), observedGeneration: 3 });
@@ -161,7 +161,7 @@ describe('the status of a rollout', () => {
     expect(statusOf(worldOf([rolloutOf(1, { a: 'A' })], good))).not.toHaveProperty('observedGeneration');
   });
 
-  it('says of each cluster since when it is there and has evidence, by which lane, and in which stage the unit is', () => {
+  it('reports of each cluster since when it is there and has evidence, by which lane, and in which stage the unit is', () => {
     const world = worldOf([rolloutOf(1, { a: 'A', b: 'A', c: 'A' }, { soakSeconds: 50 })], {
       a: { record: proved('A', 60, { lane: 'Restore' }) },
       b: { record: { digest: 'A', commit: 'c1', appliedAt: ago(5) } },
@@ -202,14 +202,14 @@ describe('the status of a rollout', () => {
     expect(unitOf(worldOf([rolloutOf(1, { a: 'A', b: 'A' })], on))?.lane).toBe(lane);
   });
 
-  it('E6: says that a digest is revoked where it is so for one of its clusters', () => {
+  it('E6: reports that a digest is revoked where it is so for one of its clusters', () => {
     const upheld = proved('A', 60, { verified: [{ digest: 'A', commit: 'c0', at: ago(60), upheld: true }] });
     const rollouts = [rolloutOf(1, { a: 'A', b: 'A' })];
     expect(unitOf(worldOf(rollouts, { a: { record: upheld }, b: { record: proved('A', 60, { revoked: ['A'] }) } }))?.revoked).toBe(true);
     expect(unitOf(worldOf(rollouts, { a: { record: upheld }, b: { record: upheld } }))).not.toHaveProperty('revoked');
   });
 
-  it('says what its stage waits for: first what is blocked, else what is under way', () => {
+  it('reports what its stage waits for: first what is blocked, else what is under way', () => {
     const stages = { all: ['a', 'b', 'c'] };
     const rollouts = [rolloutOf(1, { a: 'A', b: 'A', c: 'A' }, { stages })];
     const waiting = { record: { digest: 'A', commit: 'c1' }, live: { progress: '3/4 machines' } };
@@ -228,7 +228,7 @@ describe('the status of a rollout', () => {
     expect(unitOf(worldOf(rollouts, { a: {}, b: {}, c: {} }))).not.toHaveProperty('message');
   });
 
-  it('says which cluster is in no stage', () => {
+  it('reports which cluster is in no stage', () => {
     const rollouts = [rolloutOf(1, { a: 'A', b: 'A' }, { stages: { all: ['a'] } })];
     const world = worldOf(rollouts, { a: { record: proved('A', 60) }, b: {} });
     expect(unitOf(world)).toMatchObject({ phase: 'Progressing', reason: 'Blocked', message: 'b is in no stage' });
@@ -237,7 +237,7 @@ describe('the status of a rollout', () => {
   });
 });
 
-describe('when it looks again', () => {
+describe('when it observes again', () => {
   const soaking = rolloutOf(1, { a: 'A', b: 'A' }, { soakSeconds: 100 });
   it('is at the end of the soak, or before, when time alone changes something', () => {
     expect(decide(worldOf([soaking], { a: { record: proved('A', 60) }, b: {} })).again).toBe(NOW + 40_000);
@@ -293,20 +293,20 @@ describe('E13: a halt', () => {
     live: { halted: 'MaxFailed' },
   });
 
-  it('is said with the cluster, also before the one that a human has tried again', () => {
+  it('is reported with the cluster, also before the one that a human has tried again', () => {
     const rollouts = [rolloutOf(1, { a: 'A', b: 'A', c: 'A' }, { stages: two, spec: { retry: 'r1' } })];
     const world = worldOf(rollouts, { a: halted(), b: halted({ retried: 'r1' }), c: {} });
     expect(unitOf(world)).toMatchObject({ phase: 'Halted', reason: 'Halted', stage: 'first', message: 'b: MaxFailed' });
   });
 
-  it('that is tried again is under way, and says what it was', () => {
+  it('that is tried again is under way, and reports what it was', () => {
     const rollouts = [rolloutOf(1, { a: 'A', b: 'A', c: 'A' }, { stages: two, spec: { retry: 'r1' } })];
     const world = worldOf(rollouts, { a: halted(), b: {}, c: {} });
     expect(unitOf(world)).toMatchObject({ phase: 'Progressing', reason: 'Retrying', stage: 'first', message: 'a: MaxFailed' });
     expect(stepsOf(world)).toEqual(['TryAgain a r1', 'RecordHalt a A']);
   });
 
-  it('revokes everywhere, in one look, but in records of another fleet', () => {
+  it('revokes everywhere, in one pass, but in records of another fleet', () => {
     const rollouts = [rolloutOf(1, { a: 'A', b: 'A', c: 'A' })];
     const world = worldOf(rollouts, {
       a: halted(),
@@ -367,7 +367,7 @@ describe('E17: content that the hub has no record of', () => {
   const ahead = { unitDigest: 'X', drifted: true, unknown: true, ceiling: { unitDigest: 'X', nodes: 3 } };
   const wanted = [rolloutOf(1, { a: 'A', b: 'A' })];
 
-  it('stays as it is, with its ceiling, and says so: a hub of before knows less than its cells', () => {
+  it('stays as it is, with its ceiling, and reports it: a hub of before knows less than its cells', () => {
     const world = worldOf(wanted, {
       a: { record: proved('A', 60), live: ahead },
       b: { record: { digest: 'A', commit: 'c1' }, live: ahead },
@@ -427,7 +427,7 @@ describe('E17: content that the hub has no record of', () => {
   });
 });
 
-describe('E17: what a cell was given later than its record says, by a hub that knew more', () => {
+describe('E17: what a cell was given later than its record reports, by a hub that knew more', () => {
   const SET = 'MachineSet/web/web';
   const record = { digest: 'A', commit: 'c1', writtenAt: ago(100) };
   const revertible = proved('B', 90, {
@@ -562,7 +562,7 @@ describe('E9: machines that no commit counted', () => {
     return unitOf(worldOf([rollout], { a: { ...known, ...(live === undefined ? {} : { live }) } }, { unit: MACHINES }), 'main-2')?.message;
   };
 
-  it('do not go: a set that the hub did not give its cell waits where it has more than were counted, and says so', () => {
+  it('do not go: a set that the hub did not give its cell waits where it has more than were counted, and reports it', () => {
     expect(begunBy(3, six)).toEqual([]);
     expect(begunBy(3, { ...six, unknown: false })).toEqual([]);
     expect(begunBy(5, six)).toEqual([]);
@@ -589,7 +589,7 @@ describe('E9: machines that no commit counted', () => {
     expect(begunBy(3, { ...six, unitDigest: 'begun' }, { record: { begun: 'begun' } })).toEqual(['Apply a three Forward']);
     expect(begunBy(3, { ...six, unitDigest: 'three' })).toEqual(['Apply a three Forward']);
   });
-  it('are all where the Rollout says no number, as one of an earlier version', () => {
+  it('are all where the Rollout reports no number, as one of an earlier version', () => {
     expect(begunBy(undefined, { ...six, machines: 1 })).toEqual([]);
     expect(begunBy(undefined, { ...six, machines: 0 })).toEqual(['Apply a three Forward']);
   });
@@ -629,7 +629,7 @@ describe('E13: a retry', () => {
   const all = { a: 'A', b: 'A', c: 'A', d: 'A' };
   const revoked = { revoked: ['A'] };
 
-  it('lifts the revocation in each record that has it, at the first look, but where it was carried out before', () => {
+  it('lifts the revocation in each record that has it, at the first pass, but where it was carried out before', () => {
     const world = worldOf([rolloutOf(1, all, { spec })], {
       a: { record: { digest: 'A', commit: 'c1', ...revoked }, live: { halted: 'MaxFailed' } },
       b: { record: proved('0', 60, revoked) },
@@ -852,7 +852,7 @@ describe('upkeep', () => {
     ]);
   });
 
-  it('says why it applies again', () => {
+  it('reports why it applies again', () => {
     const because = (live: Partial<Present> | 'Absent'): unknown =>
       decide(worldOf([rolloutOf(1, { a: 'A' })], { a: { record: { digest: 'A', commit: 'c1' }, live } })).steps.map((step) => [
         wordOf(step),
@@ -900,7 +900,7 @@ describe('upkeep', () => {
       if (step.do === 'Ceiling') expect(step.because).toBe(step.ceiling === undefined ? 'nothing holds it back' : 'the rollout is paused');
   });
 
-  it('E12: holds no kind back that cannot be, and says whose pause it is', () => {
+  it('E12: holds no kind back that cannot be, and reports whose pause it is', () => {
     const held = { a: { record: { digest: 'A', commit: 'c1' } }, b: {} };
     const paused = { spec: { paused: true } };
     expect(stepsOf(worldOf([rolloutOf(1, { a: 'A' }, { unit: RULE, ...paused })], held, { unit: RULE }))).toEqual([]);
@@ -1051,7 +1051,7 @@ it.each<[string, Partial<On>, string | undefined]>([
   ],
   ['that was not changed', { failing: 'etcd is slow' }, undefined],
   ['that is not seen', { live: 'Unknown', blocked: 'no answer' }, undefined],
-])('E3: says of what has evidence, and was changed since, why it is not put back: an object %s', (_what, on, message) => {
+])('E3: reports of what has evidence, and was changed since, why it is not put back: an object %s', (_what, on, message) => {
   const world = worldOf([rolloutOf(1, { a: 'A' })], { a: { record: proved('A', 60), ...on } });
   expect(unitOf(world)?.clusters?.map((each) => [each.phase, each.message])).toEqual([['Verified', message]]);
 });
@@ -1060,7 +1060,7 @@ describe('E9: the removal of what somebody deleted and made again', () => {
   const removal = (live: On['live']) =>
     worldOf([rolloutOf(1, { a: undefined })], { a: { record: proved('A', 60), ...(live === undefined ? {} : { live }) } });
 
-  it('waits until it is gone, where it bears the label of no other Fleet, and says so', () => {
+  it('waits until it is gone, where it bears the label of no other Fleet, and reports it', () => {
     const world = removal({ unitDigest: undefined, drifted: true, notOurs: true });
     expect(stepsOf(world)).toEqual([]);
     expect(unitOf(world)).toMatchObject({ phase: 'Progressing', message: expect.stringContaining('delete that one there') as unknown });

@@ -164,7 +164,7 @@ function world() {
         },
       ];
     },
-    /** Looks until nothing is left to do now; says when it would look again, seconds from now. */
+    /** Looks until nothing is left to do now; reports when it would observe again, seconds from now. */
     settle(): number | undefined {
       for (let turn = 0; turn < 20; turn += 1) {
         const cluster = {
@@ -221,7 +221,7 @@ describe('E2: a repair rule', () => {
     expect([hub.mode, hub.unit?.phase]).toEqual(['Shadow', 'Done']);
   });
 
-  it('that is new and to be enforced goes through Shadow first, and the hub looks again when that is over', () => {
+  it('that is new and to be enforced goes through Shadow first, and the hub observes again when that is over', () => {
     const hub = world();
     hub.commit(rule({}, { shadowSeconds: 60, maxJobs: 1 }));
     expect(hub.settle()).toBe(60);
@@ -276,7 +276,7 @@ describe('E2: a repair rule', () => {
     expect(hub.mode).toBe('Enforce');
   });
 
-  it('safety 8: a rehearsal is not empty, whatever its terms and an earlier Shadow say', () => {
+  it('safety 8: a rehearsal is not empty, whatever its terms and an earlier Shadow report', () => {
     const hub = world();
     hub.commit(rule({ mode: 'Shadow', holdsForSeconds: 600 }));
     hub.settle();
@@ -286,7 +286,7 @@ describe('E2: a repair rule', () => {
     expect(hub.mode).toBe('Shadow for Enforce');
   });
 
-  it('takes ten minutes and three jobs where it does not say', () => {
+  it('takes ten minutes and three jobs where it does not report', () => {
     const hub = world();
     hub.commit(rule());
     expect(hub.settle()).toBe(600);

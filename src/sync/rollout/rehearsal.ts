@@ -1,6 +1,6 @@
 /**
  * A repair rule that is to be enforced goes through Shadow first, in each cluster: what goes forward is applied in Shadow, with an annotation
- * that says so, and enforced when it has run there for `shadowSeconds` and would have made no more than `maxJobs` jobs (docs/protocols.md#e2). Since
+ * that reports so, and enforced when it has run there for `shadowSeconds` and would have made no more than `maxJobs` jobs (docs/protocols.md#e2). Since
  * when it runs its cell has written, and by the time of that cell's API server it is judged (#h5).
  * What was verified there (the restore lane, drift) is applied as it is.
  */
@@ -43,11 +43,11 @@ function shadowOf(rule: NodeRemedier, now: number | undefined): Rehearsal {
       why: `it would have made ${wouldBeJobs} ${wouldBeJobs === 1 ? 'job' : 'jobs'} in Shadow since ${plainText(since, 64)}, and may want ${maxJobs}: it is not enforced; narrow its conditions, or raise enforceAfter.maxJobs`,
     };
   const endsAt = new Date(Date.parse(since) + shadowSeconds * 1000);
-  // A cell says what it likes.
+  // What a cell reports is not trusted.
   if (Number.isNaN(endsAt.getTime()))
     return {
       state: 'Running',
-      why: `in Shadow first; the cell says that it runs since "${plainText(since, 64)}", which is no time`,
+      why: `in Shadow first; the cell reports that it runs since "${plainText(since, 64)}", which is no time`,
       leftMs: undefined,
     };
   if (now === undefined) return { state: 'Running', why: 'in Shadow first; the time of its API server is not known', leftMs: undefined };

@@ -106,7 +106,7 @@ describe('E5: a removal', () => {
     expect(world.turn()).toEqual([]);
   });
 
-  it('leads to another look when its soak is over, though nothing waits for it', () => {
+  it('leads to another pass when its soak is over, though nothing waits for it', () => {
     const world = established();
     world.commit({ [OTHER]: 'M' });
     for (const _ of ['test', 'pre', 'prod']) {
@@ -331,7 +331,7 @@ describe('E6: the revert of an addition', () => {
     expect(removed(world)).toEqual(['test']);
   });
 
-  it('is over with its soak: then no record says any more that the unit is new', () => {
+  it('is over with its soak: then no record reports any more that the unit is new', () => {
     const world = established();
     for (const cluster of ['test', 'pre', 'prod']) expect(world.record(cluster, UNIT)).not.toHaveProperty('added');
   });
@@ -367,7 +367,7 @@ describe('E5, E6, property: by which lane a removal goes', () => {
     here: fc.constantFrom(true, true, false),
   });
 
-  it('is said by what its own cluster recorded, whatever all others did', () => {
+  it('is reported by what its own cluster recorded, whatever all others did', () => {
     fc.assert(
       fc.property(fc.array(record, { minLength: 1, maxLength: 5 }), fc.boolean(), (clusters, paused) => {
         const names = clusters.map((_, index) => `c${index}`);

@@ -56,7 +56,7 @@ describe('E8: what an empty cache lost', () => {
     expect(log.lines).toEqual([]);
   });
 
-  it('says why it is missing, and is tried again with backoff, a commit at a time', async () => {
+  it('reports why it is missing, and is tried again with backoff, a commit at a time', async () => {
     const units = open();
     fails = true;
     await units.load('main', [wanted('a'), wanted('b')]);
@@ -153,7 +153,7 @@ describe('E8: what an empty cache lost', () => {
     expect(rendered.filter((each) => each.startsWith('c2'))).toEqual(['c2 ConfigMap/c', 'c2 ConfigMap/d']);
   });
 
-  it('is asked for no longer when the hub ends, and nothing is said of that', async () => {
+  it('is asked for no longer when the hub ends, and nothing is reported of that', async () => {
     const units = open();
     fails = () => {
       stop.abort(new Error('the end'));

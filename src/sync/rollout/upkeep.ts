@@ -79,7 +79,7 @@ export function upkeep(world: World, rollout: Rollout, placement: UnitPlacement)
     });
   }
   steps.push(...keepMachines(placement));
-  // Whose ceiling that is, nobody here knows.
+  // It is not known here whose ceiling that is.
   if (live.state === 'Present' && ((live.unknown !== true && !placement.outdated) || placement.retry !== undefined)) {
     const held =
       placement.pausedBy !== undefined &&
@@ -103,7 +103,7 @@ export function upkeep(world: World, rollout: Rollout, placement: UnitPlacement)
 }
 
 /**
- * A removal, or a smaller number, that no commit wants any more lets no further machine go, whatever the content that is wanted instead waits for (docs/protocols.md#e9).
+ * A removal, or a smaller number, that no commit wants any more lets no further machine go, also while the content that is wanted instead waits (docs/protocols.md#e9).
  * What is there as it is wanted is put back as drift is.
  */
 function keepMachines({ unit, cluster, target, over, outdated, live }: UnitPlacement): Step[] {

@@ -4,7 +4,7 @@ import type { Over, SeenHalt } from '../records.ts';
 
 /** What the hub sees of one unit's top-level object in a cell. */
 export type LiveUnit =
-  /** Not observed: the cell is away, or its kind is not watched. Says nothing. `syncs`: its store has not synced yet, and is about to. */
+  /** Not observed: the cell is away, or its kind is not watched, so nothing is known. `syncs`: its store has not synced yet, and is about to. */
   | { state: 'Unknown'; syncs?: true }
   | { state: 'Absent' }
   | {
@@ -15,7 +15,7 @@ export type LiveUnit =
       drifted: boolean;
       /** The hub wrote this digest there, and neither a record nor a Rollout has it: the hub is older than what it reads (docs/protocols.md#e17). */
       unknown?: boolean;
-      /** When what is there was begun, as the object says. */
+      /** When what is there was begun, as the object has it. */
       writtenAt?: string | undefined;
       /** Somebody deleted what was applied and made another of its name, which bears the label of no other Fleet. */
       notOurs?: boolean;
@@ -33,7 +33,7 @@ export type LiveUnit =
       carrier?: Carrier | undefined;
       /** `3/4`, to read. */
       progress: string | undefined;
-      /** As many machines as a MachineSet is to have; Infinity where its cell says what none can. */
+      /** As many machines as a MachineSet is to have; Infinity where its cell reports a number that no set can have. */
       machines?: number;
       /** A set that is to have no machines and has some still; as a text of how many. */
       emptying?: string;
@@ -41,7 +41,7 @@ export type LiveUnit =
       losesTo?: number;
       /** A repair rule whose rehearsal is over well: it waits to be enforced. */
       rehearsed?: boolean;
-      /** Why it could not be compared with what was applied: `drifted` says nothing then. */
+      /** Why it could not be compared with what was applied: `drifted` has no meaning then. */
       lost?: string | undefined;
       /** Time alone may change what stands here: decide again then, ms. */
       againAt?: number | undefined;

@@ -29,7 +29,7 @@ function objects(output: ChildOutput): { path: string; location: string; object:
 
 const findings = (output: ChildOutput): Finding[] => (output.ok ? [] : output.findings);
 
-/** What is said of a value of one object. */
+/** What is reported of a value of one object. */
 const ofValue = (data: unknown): [path: string | undefined, message: string][] =>
   findings(collected((cluster) => void map(cluster, 'a', { data }))).map(({ path, message }) => [path, message]);
 
@@ -77,16 +77,16 @@ describe('the objects of a cluster', () => {
     expect(collected(() => undefined, [], unsigned)).toMatchObject({ ok: true, unsigned });
   });
 
-  test('may say themselves what is wrong with them, each with its location', () => {
+  test('may report themselves what is wrong with them, each with its location', () => {
     const output = collected((cluster) => {
       const construct = new Construct(cluster, 'part');
       construct.node.addValidation({ validate: () => ['too small', 'too late'] });
       rememberOrigin(construct, 'fleet/a.ts:7:3');
     });
-    const said = { code: 'RenderInvalid', cluster: 'prod', object: 'prod/part', file: 'fleet/a.ts', line: 7, column: 3 };
+    const reported = { code: 'RenderInvalid', cluster: 'prod', object: 'prod/part', file: 'fleet/a.ts', line: 7, column: 3 };
     expect(findings(output)).toEqual([
-      { ...said, message: 'too small' },
-      { ...said, message: 'too late' },
+      { ...reported, message: 'too small' },
+      { ...reported, message: 'too late' },
     ]);
   });
 
@@ -157,7 +157,7 @@ describe('a value', () => {
     expect(ofValue(lists(64))).toHaveLength(1);
   });
 
-  test('that cannot be is said ten times at most', () => {
+  test('that cannot be is reported ten times at most', () => {
     expect(ofValue(Array.from({ length: 9 }, () => null))).toHaveLength(9);
     expect(ofValue(Array.from({ length: 20 }, () => null))).toHaveLength(10);
   });

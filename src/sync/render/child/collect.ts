@@ -93,25 +93,26 @@ function valueFindings(
   { unresolved }: { unresolved: boolean } = { unresolved: false },
 ): Finding[] {
   const findings: Finding[] = [];
-  const say = (path: string, message: string) =>
+  const report = (path: string, message: string) =>
     findings.push({ ...positionOf(location), code: 'RenderValue', cluster, object, path, message });
   const visit = (item: unknown, path: string, depth: number, inArray: boolean): void => {
     if (findings.length >= 10) return;
     if (item === null || item === undefined) {
-      if (inArray) say(path, `must not be ${String(item)}: a list holds values only`);
+      if (inArray) report(path, `must not be ${String(item)}: a list holds values only`);
       return;
     }
-    if (typeof item === 'number' && !Number.isFinite(item)) say(path, `must be a number that JSON can hold, got ${item}`);
-    if (typeof item === 'function' || typeof item === 'symbol' || typeof item === 'bigint') say(path, `must be JSON, got a ${typeof item}`);
+    if (typeof item === 'number' && !Number.isFinite(item)) report(path, `must be a number that JSON can hold, got ${item}`);
+    if (typeof item === 'function' || typeof item === 'symbol' || typeof item === 'bigint')
+      report(path, `must be JSON, got a ${typeof item}`);
     if (typeof item !== 'object') return;
-    if (depth > MAX_DEPTH) return void say(path, `must not be nested deeper than ${MAX_DEPTH}`);
+    if (depth > MAX_DEPTH) return void report(path, `must not be nested deeper than ${MAX_DEPTH}`);
     if (Array.isArray(item)) {
       for (const [index, each] of item.entries()) visit(each, `${path}[${index}]`, depth + 1, true);
       return;
     }
     const prototype: unknown = Object.getPrototypeOf(item);
     if (prototype !== Object.prototype && prototype !== null) {
-      if (!isToken(item)) return void say(path, `must be a plain value, got ${describe(item)}`);
+      if (!isToken(item)) return void report(path, `must be a plain value, got ${describe(item)}`);
       if (unresolved) return;
     }
     for (const [key, each] of Object.entries(item)) visit(each, path === '' ? key : `${path}.${key}`, depth + 1, false);

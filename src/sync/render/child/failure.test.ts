@@ -31,7 +31,7 @@ describe('where it was thrown', () => {
       expect(found(error)).toStrictEqual({ code: 'RenderThrew', message: 'Error: x', file: ENTRY, line: undefined, column: undefined });
   });
 
-  test('is what the sandbox says, where it does', () => {
+  test('is what the sandbox reports, where it does', () => {
     const refusal = (options: { next?: string; location?: string }) => thrown(new SandboxError('RenderImport', 'no', options), 'b.ts:2:2');
     expect(found(refusal({ location: 'a.ts:1:1', next: 'do' }))).toStrictEqual({
       code: 'RenderImport',
@@ -45,7 +45,7 @@ describe('where it was thrown', () => {
     expect(found(refusal({}))).toStrictEqual({ code: 'RenderImport', message: 'no', file: 'b.ts', line: 2, column: 2 });
   });
 
-  test('is not what another error says of itself', () => {
+  test('is not what another error reports of itself', () => {
     const claims = Object.assign(new Error('x'), { location: 'other.ts:1:1' });
     expect(found(thrown(claims, 'b.ts:2:2'))).toMatchObject({ file: 'b.ts', line: 2, column: 2 });
     expect(found(thrown(claims))).toMatchObject({ file: ENTRY, line: undefined });

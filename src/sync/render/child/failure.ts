@@ -1,4 +1,4 @@
-/** From whatever was thrown to a location in the fleet and words that help. */
+/** From what was thrown to a location in the fleet and a message that helps. */
 import { isCoded } from '../../../api/errors.ts';
 import { positionOf, type Finding } from '../finding.ts';
 import { SCHEME, pathOf } from './scheme.ts';

@@ -191,7 +191,7 @@ function importLocation(text: string, specifier: string): number | undefined {
   return [`'${specifier}'`, `"${specifier}"`].map((quoted) => text.indexOf(quoted)).find((index) => index >= 0);
 }
 
-/** The stack of a failing import does not name the line of the import, so it is looked up in the text. */
+/** The stack of a failing import does not name the line of the import, so it is found in the text. */
 function importLine(file: string, text: string, specifier: string): string {
   const at = importLocation(text, specifier);
   if (at === undefined) return file;

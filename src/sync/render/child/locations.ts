@@ -3,7 +3,7 @@ import { Node, type IConstruct } from 'constructs';
 import { originPort, rememberOrigin } from '../../../constructs/origin.ts';
 import { SCHEME, pathOf } from './scheme.ts';
 
-/** Reads the frames above `helper`, whatever fleet code has done to Error in the meantime. */
+/** Reads the frames above `helper`, also where fleet code has changed Error in the meantime. */
 function framesAbove<T extends string>(
   helper: (...args: never[]) => unknown,
   read: (sites: NodeJS.CallSite[]) => T | undefined,

@@ -57,7 +57,7 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
   const log: string[] = [];
   const listeners: ((step: Extract<Step, { do: 'Apply' }>) => void)[] = [];
   let mainUnit = '';
-  let lookAgain: number | undefined;
+  let observeAgain: number | undefined;
 
   const liveOf = (cluster: string, unit: string): Live | undefined => cells.get(cluster)?.get(unit);
   function change(cluster: string, unit: string, update: (record: UnitStatus | undefined) => UnitStatus | undefined): void {
@@ -218,7 +218,7 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
         rollouts,
         clusters: new Map(names.map((name) => [name, view(name)])),
       });
-      lookAgain = again;
+      observeAgain = again;
       for (const [index, step] of steps.entries()) {
         if (index === crashAfter) return steps;
         carryOut(step);
@@ -261,7 +261,7 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
     phase: (unit: string) => rollouts.at(-1)?.status?.units?.find((each) => each.unit === unit)?.phase,
     applied: () => [...log],
     /** When the last decision is to be made again, ms. */
-    again: () => lookAgain,
+    again: () => observeAgain,
     pause(paused: boolean, name = rollouts.at(-1)?.metadata.name): void {
       rollouts = rollouts.map((rollout) => (rollout.metadata.name === name ? { ...rollout, spec: { ...rollout.spec, paused } } : rollout));
     },

@@ -1,4 +1,4 @@
-/** What hubs do to a fleet: they look, carry out one request after the other, and report. */
+/** What hubs do to a fleet: they observe, carry out one request after the other, and report. */
 import { syncErrorCodes } from '../../errors.ts';
 import type { UnitStatus } from '../../../api/cluster.ts';
 import { API_VERSION } from '../../../api/kind.ts';
@@ -35,7 +35,10 @@ export interface Outcome {
 }
 
 /** A hub decides on what it sees now: what its stores show, and, where that leads to what needs it, what its API server has. */
-export function look(state: FleetState, seams: Seams): { hub: Hub; steps: readonly Step[]; over: boolean; broken: string | undefined } {
+export function observeAndDecide(
+  state: FleetState,
+  seams: Seams,
+): { hub: Hub; steps: readonly Step[]; over: boolean; broken: string | undefined } {
   const isLate = isHubLate(state);
   const first = isLate ? seams.decide(worldOf(withStores(state))) : undefined;
   const isAgain = first === undefined || (seams.decidesAgain && first.steps.some(needsCurrent));
@@ -53,7 +56,7 @@ export function look(state: FleetState, seams: Seams): { hub: Hub; steps: readon
     asked: seen.asked,
   };
   const over = [...statuses.values()].every(({ phase }) => phase === 'Done' || phase === 'Superseded');
-  // By whatever it was decided, what is written must be right by what is recorded; only what cells said may be late.
+  // What is written must be right by what is recorded; only what cells reported may be late.
   return { hub, steps, over, broken: brokenByDecision(withStoresOfCells(state), steps, isAgain) };
 }
 
@@ -387,7 +390,7 @@ function removedFrom(state: FleetState, cluster: string, found: boolean, { recor
   const after = { ...state, recorded: record === undefined ? recorded : { ...recorded, [cluster]: { ...record, unit: state.unit } } };
   const account = state.accounts[cluster] ?? NO_ACCOUNT;
   if (record !== undefined && !isGone(record)) return withAccount(after, cluster, { ...account, since: undefined, proved: false });
-  // With its record all is forgotten that only this one said.
+  // With its record goes all that only this record had.
   const isKnown = (digest: string): boolean => Object.values(after.recorded).some((each) => each?.revoked?.includes(digest) === true);
   const elsewhere = (each: string): boolean => !each.startsWith(`${cluster} `);
   const kept = { revoked: state.revoked.filter(isKnown), upheld: state.upheld.filter(elsewhere), stopped: state.stopped.filter(elsewhere) };

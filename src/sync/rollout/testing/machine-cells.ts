@@ -1,4 +1,4 @@
-/** A hub and cells whose API servers note who owns a field, with one MachineSet of one fleet. What a cell reports of its machines a test says. */
+/** A hub and cells whose API servers note who owns a field, with one MachineSet of one fleet. Each test sets what a cell reports of its machines. */
 import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
 import { CustomResourceDefinitions, Namespaces, Secrets } from '../../../api/builtin.ts';
 import { Clusters, type Cluster, type UnitStatus } from '../../../api/cluster.ts';

@@ -2,7 +2,7 @@
  * A fleet with one unit that changes, for the property test of rollouts. Of two hubs one leads; one that was deposed carries on with what it
  * had decided, a request at a time, at any moment. It throws where a promise is broken.
  */
-import { look, perform, report } from './hubs.ts';
+import { observeAndDecide, perform, report } from './hubs.ts';
 import { standsIn } from './promises.ts';
 import * as fleets from './state.ts';
 import { REAL, wantedOn, type FleetState, type Head, type Hub } from './state.ts';
@@ -40,12 +40,12 @@ export function rolloutModel(unit: string, maxClusters: number, terms = true) {
     away: (cluster: string, is: boolean) =>
       steer((before) => ({ ...before, away: [...before.away.filter((name) => name !== cluster), ...(is ? [cluster] : [])] })),
     commit: (digest: string, special: Head['special'] = {}) => steer((before) => fleets.committed(before, { digest, special })),
-    /** One look of the leader; after so many requests it dies. Returns how many steps it saw, and whether all rollouts are over. */
+    /** One pass of the leader; after so many requests it dies. Returns how many steps it saw, and whether all rollouts are over. */
     turn(dies = Infinity): { steps: number; over: boolean } {
       const late = state.deposed.flatMap(({ tasks }) => tasks.flatMap(({ todo }) => todo)).length;
       state = fleets.fencedIn({ ...state, now: state.now + 1000 }, REAL);
       count.fenced += late - state.deposed.flatMap(({ tasks }) => tasks.flatMap(({ todo }) => todo)).length;
-      const { hub, steps, over, broken } = look(state, REAL);
+      const { hub, steps, over, broken } = observeAndDecide(state, REAL);
       keep(broken);
       for (const step of steps) {
         if (step.do !== 'Apply' || standsIn(state.recorded[step.cluster], step.digest)) continue;
@@ -60,7 +60,7 @@ export function rolloutModel(unit: string, maxClusters: number, terms = true) {
       return { steps: steps.length, over };
     },
     /** The leader decides, and sleeps: another leads from now on. */
-    depose: () => steer((before) => fleets.deposedIn(before, look(before, REAL).hub)),
+    depose: () => steer((before) => fleets.deposedIn(before, observeAndDecide(before, REAL).hub)),
     /** The deposed hub wakes for so many requests. */
     late(requests: number): void {
       for (let left = requests; left > 0; left -= 1) {

@@ -53,7 +53,7 @@ export function brokenByDecision(state: FleetState, steps: readonly Step[], isCu
 }
 
 /**
- * Whatever begins on a cluster that had evidence for it before it had any for what it holds, by whichever lane, what is left is revoked with it in every record,
+ * Where anything begins on a cluster that had evidence for it before it had any for what it holds, by whichever lane, what is left is revoked with it in every record,
  * but where it is wanted, with evidence: there it is upheld.
  */
 function notTakenBack(state: FleetState, steps: readonly Step[]): string | undefined {
@@ -141,7 +141,7 @@ function brokenByForward(state: FleetState, cluster: string, digest: string | un
   return undefined;
 }
 
-/** What came with a commit that has yet to be proven on this cluster, or was proven there less than a soak ago, is new there, whatever it is elsewhere. */
+/** What came with a commit that has yet to be proven on this cluster, or was proven there less than a soak ago, is new there, also where it is proven elsewhere. */
 function isNew({ accounts, now }: FleetState, cluster: string): boolean {
   const { added } = accounts[cluster] ?? {};
   return added !== undefined && (added.at === undefined || now - added.at < SOAK_MS);
@@ -169,7 +169,7 @@ function notAtOnce(state: FleetState, steps: readonly Step[]): string | undefine
     const wanted = wantedOn(state, cluster);
     if (wanted === undefined || state.away.includes(cluster) || isRevoked(wanted)) continue;
     if (state.accounts[cluster]?.verified.includes(wanted) !== true || standsIn(state.recorded[cluster], wanted)) continue;
-    // Of what is half removed nobody knows what is left.
+    // Of what is half removed it is not known what is left.
     if (state.recorded[cluster]?.digest === undefined) continue;
     const begins = steps.some(
       (step) => step.do === 'Apply' && step.cluster === cluster && step.digest === wanted && step.lane === 'Restore',

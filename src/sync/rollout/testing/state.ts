@@ -115,7 +115,7 @@ export interface FleetState {
   leader: Hub | undefined;
   /** Whether each term puts its number on every Cluster before it decides; else only what stands behind that keeps hubs apart. */
   terms: boolean;
-  /** Whether records say with which commit the unit came; else its removal is never a going back. */
+  /** Whether records have the commit with which the unit came; else its removal is never a going back. */
   additions: boolean;
   /** The term that leads has not done so yet. */
   unfenced: boolean;
@@ -281,7 +281,7 @@ export function committed(state: FleetState, head: Head, carried = carriedBy): F
   return { ...state, head, stopped, rollouts: [...rollouts, rollout] };
 }
 
-/** Beside a unit that is never looked at, since a commit that renders nothing at all is refused. */
+/** Beside a unit that no check reads, since a commit that renders nothing at all is refused. */
 function renderedTo(unit: string, digest: string | undefined): Map<string, string> {
   return new Map([['DefenderPolicy/other', 'O'], ...(digest === undefined ? [] : [[unit, digest] as const])]);
 }
@@ -291,7 +291,7 @@ export function forgotten(state: FleetState, cluster: string): FleetState {
   const { [cluster]: gone, ...recorded } = state.recorded;
   if (gone === undefined || state.declared.includes(cluster)) return state;
   const { [cluster]: _account, ...accounts } = state.accounts;
-  // What only that record said to be revoked, nobody knows any more.
+  // A revocation that only that record had is lost.
   const revoked = state.revoked.filter((digest) => Object.values(recorded).some((record) => record?.revoked?.includes(digest)));
   const upheld = state.upheld.filter((each) => !each.startsWith(`${cluster} `));
   const stopped = state.stopped.filter((each) => !each.startsWith(`${cluster} `));
@@ -404,7 +404,7 @@ export function isHubLate({ late: { rollouts, records: recorded, members } }: Fl
   return rollouts !== undefined || recorded !== undefined || members !== undefined;
 }
 
-/** What a hub sees that looks now. */
+/** What a hub observes now. */
 export function worldOf(state: FleetState): World {
   const clusters = new Map(
     Object.keys(state.stageOf).map((name) => {

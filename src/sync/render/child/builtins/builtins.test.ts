@@ -5,7 +5,7 @@ import { createHash as standIn, hashPort } from './crypto.ts';
 import { hexOf } from './hex.ts';
 import * as ours from './path.ts';
 
-describe('what stands for node:path says what node:path says', () => {
+describe('what stands for node:path reports what node:path reports', () => {
   const paths = [
     '',
     '.',
