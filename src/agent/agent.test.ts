@@ -107,7 +107,7 @@ test('a healthy hour costs sixty renewals of the Lease, and nothing else but a w
   process.stdout.write(`agent: an idle hour costs ${leases(before)} renewals and ${others.length} other requests\n`);
 });
 
-test('the version that is reported is that of the package', () => {
+test('the agent reports the version of the package', () => {
   const file = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
   expect(AGENT_VERSION).toBe(file.version);
 });
@@ -146,7 +146,7 @@ test('what happened is reported in Events of the Machine', async () => {
   ]);
 });
 
-test('another Machine of the same name is not this node’s: nothing is done for it, and it does not seem to be alive', async () => {
+test('another Machine of the same name is not this node’s: the agent does nothing for it, and does not make it seem alive', async () => {
   put({ components: [entry('app', '1.0.0', 1)] });
   start('the uid this node was installed with');
   await minutes(2);

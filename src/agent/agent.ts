@@ -29,7 +29,7 @@ export interface AgentOptions {
   signal: AbortSignal;
 }
 
-/** Runs until the signal; then what it has begun is left as it is, to be gone on with by the next. Units go on running. */
+/** Runs until the signal. It leaves what it has begun as it is, and the next agent goes on with it. Units go on running. */
 export async function runAgent(options: AgentOptions): Promise<void> {
   const { bootstrap, clock, random, log, signal } = options;
   const { machine } = bootstrap;

@@ -13,7 +13,7 @@ const NAME = new RegExp(`^(?=.{1,253}$)${LABEL}(\\.${LABEL})*$`);
 const UID = /^[A-Za-z0-9-]{1,64}$/;
 const PROVIDER_ID = /^[a-z0-9][a-z0-9+.-]*:\/\/[A-Za-z0-9._/:-]{1,250}$/;
 
-/** Errors: `BootstrapInvalid`. The message never holds the token. */
+/** Errors: `BootstrapInvalid`. The message never contains the token. */
 export async function readBootstrap(path: string): Promise<NodeBootstrap> {
   let value: unknown;
   try {

@@ -54,7 +54,7 @@ export interface Happening {
 
 /**
  * What this process knows beside the disk. All of it can be lost. Each part is of the folder with its name: only files there write to it, and others
- * call their functions (context.test.ts holds that).
+ * call their functions (context.test.ts checks that).
  */
 export interface AgentMemory {
   readonly records: RecordsMemory;

@@ -15,7 +15,7 @@ export const agentErrorCodes = {
   UrlRefused: surroundings('an address that artifacts do not come from'),
   ArtifactRefused: surroundings('a server that does not give the artifact'),
   HttpStatus: surroundings('a status that fetching does not expect'),
-  DigestMismatch: surroundings('content that is not what its digest says'),
+  DigestMismatch: surroundings('content that does not match its digest'),
   TooLarge: surroundings('more bytes than the limit'),
   TooSlow: surroundings('fewer bytes a second than the limit'),
   ArchiveInvalid: surroundings('an archive that cannot be unpacked safely'),
@@ -64,7 +64,7 @@ export function failureOf(error: unknown): { reason: string; message: string } {
 export const endOf = ({ how, output }: { how: string; output: string }): string =>
   output === '' ? how : `${how}: ${output.replaceAll(/\s+/g, ' ').trim()}`;
 
-/** Text of a node may hold anything; this is how it may stand in a status: plain, and with room in the 1,024 characters there. */
+/** Text of a node may contain any bytes. A status gets it plain, and short enough for the 1,024 characters there. */
 export function short(text: string, limit = 1000): string {
   return plainText(text, limit);
 }

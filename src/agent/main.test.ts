@@ -36,7 +36,7 @@ import { entry } from './testing/world.ts';
 import { MachineComponents, Machines } from './cell/wanted.ts';
 
 let build: string;
-/** Files of which the bundles were made. */
+/** Files from which the bundles were made. */
 const modules: string[] = [];
 let folder: string;
 let root: string;
@@ -73,7 +73,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** A version whose program is unpacked, says that it begins, and runs on. */
+/** A version whose program is unpacked, prints that it begins, and runs on. */
 function release(version: string, spec: object = {}): void {
   const program = `#!/bin/sh\necho "begin ${version}" >> "$KUBENODE_ROOT/begun"\nwhile true; do sleep 0.1; done\n`;
   const bytes = tarGz([{ name: 'app', content: program, mode: 0o755 }]);
@@ -147,7 +147,7 @@ const begun = (): string[] => (existsSync(join(root, 'begun')) ? readFileSync(jo
 const unit = (): UnitRecord => JSON.parse(readFileSync(join(root, 'var/lib/kubenode/units/app.json'), 'utf8')) as UnitRecord;
 const patient = { deadlineMs: 15_000 };
 
-test('a node is installed over the wire, kept, and taken over by the next agent, even with nobody to ask', async () => {
+test('a node is installed over the wire, kept, and taken over by the next agent, even without a server to ask', async () => {
   release('1.0.0');
   want(entry('app', '1.0.0', 1));
   const first = start();
@@ -167,7 +167,7 @@ test('a node is installed over the wire, kept, and taken over by the next agent,
   const { invocation, pid } = unit();
   expect(await kill(first, 'SIGTERM')).toBe(0);
   expect(await startOf(pid)).toBeDefined();
-  // Keeping what is here needs nobody.
+  // Keeping what is here needs no server.
   cell.away = true;
   const second = start();
   await waitFor(() => output.get(second)?.includes('the agent begins') === true);
@@ -193,12 +193,12 @@ test('a node reports what it is and whether it is as it was installed, from its 
   cell.away = true;
   mkdirSync(join(root, 'etc/kubenode'), { recursive: true });
   copyFileSync(join(folder, 'bootstrap.json'), join(root, 'etc/kubenode/bootstrap.json'));
-  const said = ask('status');
-  expect(said).toMatchObject({ status: 0, stderr: '' });
-  expect(said.stdout).toMatch(/^machine {5}web\/a \(/);
-  expect(said.stdout).toContain('Certificate, until ');
-  expect(said.stdout).toContain('component   app 1.0.0 (revision 1)\n');
-  expect(said.stdout + ask('journal').stdout).not.toMatch(/a-secret-token|PRIVATE KEY/);
+  const printed = ask('status');
+  expect(printed).toMatchObject({ status: 0, stderr: '' });
+  expect(printed.stdout).toMatch(/^machine {5}web\/a \(/);
+  expect(printed.stdout).toContain('Certificate, until ');
+  expect(printed.stdout).toContain('component   app 1.0.0 (revision 1)\n');
+  expect(printed.stdout + ask('journal').stdout).not.toMatch(/a-secret-token|PRIVATE KEY/);
   expect(ask('journal')).toMatchObject({ status: 0, stdout: expect.stringMatching(/^1 (open|state) .*\n(.*\n)*\d+ commit /) as string });
   expect(ask('verify')).toMatchObject({ status: 0, stdout: expect.stringContaining('1 component and') as string });
 
@@ -241,7 +241,7 @@ test('G6: a node that was installed with keys runs only what one of them has sig
   expect(begun()).toEqual(['begin 1.0.0']);
 });
 
-test('an agent whose log nobody reads any more goes on', async () => {
+test('an agent goes on when no process reads its log any more', async () => {
   release('1.0.0');
   want();
   const agent = start();
@@ -295,7 +295,7 @@ test('what a human would do by hand is ordered: a unit restarted, a disk cleaned
 
   ordered('one', 'RestartComponent', { component: 'app' });
   await waitFor(ended('one'), patient);
-  expect(status()?.operation).toMatchObject({ outcome: 'Succeeded', message: 'restarted app; all probes hold' });
+  expect(status()?.operation).toMatchObject({ outcome: 'Succeeded', message: 'restarted app; all probes pass' });
   expect(unit().invocation).not.toBe(invocation);
   expect(await startOf(pid)).toBeUndefined();
   expect(begun()).toHaveLength(2);
@@ -303,7 +303,7 @@ test('what a human would do by hand is ordered: a unit restarted, a disk cleaned
   mkdirSync(join(root, 'var/cache/app/deep'), { recursive: true });
   for (const name of ['old', 'young']) writeFileSync(join(root, 'var/cache/app/deep', name), 'x');
   utimesSync(join(root, 'var/cache/app/deep/old'), 1, 1);
-  // By the clock of this process, which need not be that of the kernel (test/long/dates.ts).
+  // By the clock of this process, which may differ from the kernel's (test/long/dates.ts).
   utimesSync(join(root, 'var/cache/app/deep/young'), Date.now() / 1000, Date.now() / 1000);
   // No disk of a developer is that empty.
   ordered('two', 'CleanDisk', { belowPercent: 1 });

@@ -16,7 +16,7 @@ import type { OperationRecord, Transaction } from './records/state.ts';
 import type { ArtifactStore } from './generation/store.ts';
 import { manifestOf } from './testing/manifest.ts';
 
-/* What `kubenode-agent` says of a node by its disk alone. */
+/* What `kubenode-agent` reports of a node by its disk alone. */
 
 let root: string;
 let layout: DiskLayout;
@@ -52,17 +52,17 @@ const identity = async (machineUID: string, until: number): Promise<void> =>
 
 /** Runs the program in this process. */
 async function ask(...args: string[]): Promise<{ code: unknown; out: string[]; err: string }> {
-  const said = { out: '', err: '' };
+  const printed = { out: '', err: '' };
   const { argv, exitCode } = process;
   const spies = [
-    vi.spyOn(process.stdout, 'write').mockImplementation((text) => ((said.out += String(text)), true)),
-    vi.spyOn(process.stderr, 'write').mockImplementation((text) => ((said.err += String(text)), true)),
+    vi.spyOn(process.stdout, 'write').mockImplementation((text) => ((printed.out += String(text)), true)),
+    vi.spyOn(process.stderr, 'write').mockImplementation((text) => ((printed.err += String(text)), true)),
   ];
   process.argv = [process.execPath, join(root, 'opt/tool.mjs'), ...args];
   try {
     vi.resetModules();
     await import('./tool.ts');
-    return { code: process.exitCode, out: said.out.split('\n').slice(0, -1), err: said.err };
+    return { code: process.exitCode, out: printed.out.split('\n').slice(0, -1), err: printed.err };
   } finally {
     process.argv = argv;
     process.exitCode = exitCode;
@@ -169,7 +169,7 @@ test('status: a component that failed is not well, and the reason is printed', a
   expect([code, out.at(-1)]).toEqual([1, 'component   app 1.0.0 (revision 3), wanted: 1.1.0 (revision 4), failed: HookFailed: no']);
 });
 
-test('status: for a node that is held it is printed by whom, and it is well', async () => {
+test('status: for a node that is held it prints by whom, and exits with 0', async () => {
   await journal.append({ t: 'machine', held: true, verified: {} });
   write('/etc/kubenode/hold', '');
   expect(await here('status')).toMatchObject({
@@ -194,7 +194,7 @@ test('status: an identity that is not there or has run out, a bootstrap that can
   rmSync(layout.journal);
   expect(await here('status')).toMatchObject({ code: 0, out: [MACHINE, IDENTITY] });
   await beginJournal(durable, layout.journal, 'another');
-  expect(await here('status')).toMatchObject({ code: 1, out: [MACHINE, IDENTITY, 'journal     it is that of another Machine, another'] });
+  expect(await here('status')).toMatchObject({ code: 1, out: [MACHINE, IDENTITY, 'journal     it belongs to another Machine, another'] });
   rmSync(join(root, 'etc/kubenode/bootstrap.json'));
   const { code, out } = await here('status');
   expect([code, out.length]).toEqual([1, 1]);

@@ -22,8 +22,8 @@ const USAGE = `usage: kubenode-agent status | journal | verify [--root DIR]
   verify   whether everything that was installed is as it was installed`;
 
 /*
- * What a node reports about itself, from its disk alone: without a network, and whether or not its agent runs. Nothing is changed, and no secret is printed.
- * Exit codes: 0 all is well, 1 something is not, 64 wrong arguments.
+ * What a node reports about itself, from its disk alone: without a network, and whether or not its agent runs. It changes nothing, and prints no secret.
+ * Exit codes: 0 all is well, 1 something is wrong, 64 wrong arguments.
  */
 
 interface Disk {
@@ -81,7 +81,7 @@ async function status({ root, layout, durable }: Disk): Promise<number> {
   if (await durable.files.stat(layout.hold)) line('hold', `${layout.hold} is there: nothing is changed`);
   const state = await stateOf({ root, layout, durable }, (text) => bad('journal', text));
   if (state === undefined) return code;
-  if (uid !== undefined && state.machineUID !== uid) bad('journal', `it is that of another Machine, ${state.machineUID}`);
+  if (uid !== undefined && state.machineUID !== uid) bad('journal', `it belongs to another Machine, ${state.machineUID}`);
   if (state.held) line('held', 'the Machine is held, paused or being deleted');
   const receipts = await loadReceipts(durable, layout).catch((error: unknown) => {
     bad('installed', messageOf(error));

@@ -31,7 +31,7 @@ export interface AgentApiOptions {
   server: { server: string; certificateAuthority: string };
   clock: Clock;
   userAgent: string;
-  /** Called for each answer with the latest that the server's clock may show, wall ms: what must be over by then is judged by it (docs/protocols.md#h5). */
+  /** Called for each answer with the latest time that the server's clock may show, wall ms. Deadlines of the cell are compared with it (docs/protocols.md#h5). */
   onServerTime: (serverMs: number) => void;
 }
 
@@ -60,7 +60,7 @@ export function createAgentApi({ transport, machine, server, clock, userAgent, o
     },
 
     async machine(signal) {
-      // A client of its own, so that the clock is that of this very answer.
+      // A client of its own, so that the clock is from exactly this answer.
       let serverMs: number | undefined;
       const live = createClient(
         dated((ms) => void (serverMs = ms)),

@@ -37,7 +37,7 @@ test.each([
   [{ operation: { ...operation, id: '' } }, 'Machine.spec.operation.id'],
   [{ operation: { ...operation, epoch: '1' } }, 'Machine.spec.operation.epoch'],
   [{ operation: { ...operation, components: [{ name: 'app' }] } }, 'Machine.spec.operation.components[0].revision'],
-])('%j is refused, with its place', (spec, path) => {
+])('%j is refused, with its path', (spec, path) => {
   expect(() => Machines.parse(machine(spec))).toThrow(
     expect.objectContaining({ code: 'InvalidObject', message: expect.stringContaining(`\`${path}\``) }),
   );

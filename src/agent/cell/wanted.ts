@@ -61,7 +61,7 @@ export interface WantedState {
   uid: string;
   resourceVersion: string;
   generation: number;
-  /** `hold`, `paused` or being deleted: nothing new is begun. */
+  /** `hold`, `paused` or being deleted: the agent begins nothing new. */
   held: boolean;
   deleting: boolean;
   labels: Record<string, string>;
@@ -104,16 +104,16 @@ export function wantedOf(machine: Stored<Machine>): WantedState {
 const LATE_MS = 60_000;
 
 /**
- * Whether a state of the object is news. Watches and answers come over several connections and overtake each other; versions show which is
- * newer, but only for a while, and not to one who reads `again`: those of a server that was put back to a backup begin again lower.
+ * Whether a state of the object is newer than the last one. Watches and answers come over several connections and overtake each other; versions show which is
+ * newer, but only for a while, and not for a caller that reads `again`: a server that was restored from a backup counts versions from a lower number.
  */
 export function createNewest(clock: Pick<Clock, 'monotonic'>): (version: string, again?: boolean) => boolean {
-  let held = '';
+  let lastVersion = '';
   let untilMs = 0;
   return (version, again = false) => {
-    const comparable = /^\d+$/.test(version) && /^\d+$/.test(held);
-    if (!again && comparable && clock.monotonic() < untilMs && BigInt(version) < BigInt(held)) return false;
-    held = version;
+    const comparable = /^\d+$/.test(version) && /^\d+$/.test(lastVersion);
+    if (!again && comparable && clock.monotonic() < untilMs && BigInt(version) < BigInt(lastVersion)) return false;
+    lastVersion = version;
     untilMs = clock.monotonic() + LATE_MS;
     return true;
   };

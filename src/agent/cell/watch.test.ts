@@ -23,7 +23,7 @@ function put(hold: boolean, name = 'a'): Stored<Machine> {
   return api.put(Machines, { apiVersion: 'kubenode.io/v1alpha1', kind: 'Machine', metadata: { namespace: 'web', name }, spec: { hold } });
 }
 
-const holds = (): (boolean | undefined)[] => seen.map((each) => each?.spec.hold);
+const holdsSeen = (): (boolean | undefined)[] => seen.map((each) => each?.spec.hold);
 const watches = () => api.requests.filter((each) => each.query?.['watch'] === 'true');
 const reads = () => api.requests.filter((each) => each.query?.['watch'] === undefined);
 
@@ -61,7 +61,7 @@ test('the Machine is read once and then followed', async () => {
   put(true);
   put(false, 'b');
   await settle();
-  expect(holds()).toEqual([false, true]);
+  expect(holdsSeen()).toEqual([false, true]);
   expect([reads().length, watches().length]).toEqual([1, 1]);
   // An agent may get and watch its own Machine, and list nothing.
   expect(reads()[0]?.path).toMatch(/\/machines\/a$/);
@@ -81,7 +81,7 @@ test('after an interruption it goes on from the last bookmark, without reading a
   api.watches.reset();
   put(true);
   await clock.advance(5_000);
-  expect(holds()).toEqual([false, true]);
+  expect(holdsSeen()).toEqual([false, true]);
   expect(reads()).toHaveLength(1);
   expect(watches().map((each) => each.query?.['resourceVersion'])).toEqual(['101', '102']);
 });
@@ -93,11 +93,11 @@ test('when the history is gone a watch without a version brings what there is', 
   put(true);
   api.compact();
   await clock.advance(10_000);
-  expect(holds()).toEqual([false, true]);
+  expect(holdsSeen()).toEqual([false, true]);
   expect(watches().at(-1)?.query?.['resourceVersion']).toBeUndefined();
   put(false);
   await settle();
-  expect(holds()).toEqual([false, true, false]);
+  expect(holdsSeen()).toEqual([false, true, false]);
 });
 
 test('a server that was put back to a backup is believed', async () => {
@@ -109,7 +109,7 @@ test('a server that was put back to a backup is believed', async () => {
   await clock.advance(60_000);
   put(false);
   await settle();
-  expect(holds().at(-1)).toBe(false);
+  expect(holdsSeen().at(-1)).toBe(false);
 });
 
 test('a watch that became stale is given up', async () => {
@@ -118,7 +118,7 @@ test('a watch that became stale is given up', async () => {
   api.watches.stall();
   put(true);
   await clock.advance(310_000);
-  expect(holds()).toEqual([false, true]);
+  expect(holdsSeen()).toEqual([false, true]);
 });
 
 test('while watches fail the Machine is polled, about once a minute', async () => {
@@ -129,7 +129,7 @@ test('while watches fail the Machine is polled, about once a minute', async () =
   await clock.advance(120_000);
   put(true);
   await clock.advance(120_000);
-  expect(holds().at(-1)).toBe(true);
+  expect(holdsSeen().at(-1)).toBe(true);
   const before = api.requests.length;
   await clock.advance(3_600_000);
   const polls = api.requests.slice(before).filter((each) => each.query?.['watch'] === undefined).length;
@@ -139,7 +139,7 @@ test('while watches fail the Machine is polled, about once a minute', async () =
   await clock.advance(120_000);
   put(false);
   await settle();
-  expect(holds().at(-1)).toBe(false);
+  expect(holdsSeen().at(-1)).toBe(false);
 });
 
 test('a server that restarts within seconds is watched again within seconds, however many tries it refused', async () => {
@@ -155,7 +155,7 @@ test('a server that restarts within seconds is watched again within seconds, how
   put(true);
   random = () => 0.5;
   await clock.advance(9_000);
-  expect(holds().at(-1)).toBe(true);
+  expect(holdsSeen().at(-1)).toBe(true);
 });
 
 test('a server that asks to be left alone is, and its agents are not back all at once', async () => {
@@ -172,7 +172,7 @@ test('a server that asks to be left alone is, and its agents are not back all at
   stop();
   put(true);
   await clock.advance(10_000);
-  expect(holds().at(-1)).toBe(true);
+  expect(holdsSeen().at(-1)).toBe(true);
 });
 
 test('a Machine that is gone is reported as gone', async () => {
@@ -180,10 +180,10 @@ test('a Machine that is gone is reported as gone', async () => {
   await follow();
   api.remove(Machines, key);
   await settle();
-  expect(holds()).toEqual([false, undefined]);
+  expect(holdsSeen()).toEqual([false, undefined]);
   put(true);
   await settle();
-  expect(holds()).toEqual([false, undefined, true]);
+  expect(holdsSeen()).toEqual([false, undefined, true]);
 });
 
 test('an idle hour costs at most two watches', async () => {
@@ -210,10 +210,10 @@ test('a server that came back without its history is no reason to wait, however 
   });
   api.watches.reset();
   put(true);
-  // The interruption and the refused connection take 4 and 8 s at most; the refused place is then asked for again within a second.
+  // The interruption and the refused connection take 4 and 8 s at most; the refused resourceVersion is then asked for again within a second.
   await clock.advance(14_000);
   await settle();
-  expect(holds().at(-1)).toBe(true);
+  expect(holdsSeen().at(-1)).toBe(true);
 });
 
 test('a watch that the server ends is opened again within a second, and not by all agents at once', async () => {
@@ -293,7 +293,7 @@ test('a watch lives as long as bookmarks come, and its end is no failure', async
   expect(clock.timers).toBe(0);
 });
 
-test('a server that refuses every place is left alone after a few times', async () => {
+test('a server that refuses every resourceVersion is left alone after a few times', async () => {
   put(false);
   random = () => 0.5;
   await follow();
@@ -347,7 +347,7 @@ test('a watch on which something came makes an end of the failures before it', a
   expect(reads()).toHaveLength(before);
 });
 
-test('what a poll has read does not move the place from which the watch goes on', async () => {
+test('what a poll has read does not move the resourceVersion from which the watch goes on', async () => {
   put(false);
   await follow();
   api.bookmark();
@@ -363,7 +363,7 @@ test('what a poll has read does not move the place from which the watch goes on'
   expect(watches().at(-1)?.query?.['resourceVersion']).toBe(watches()[1]?.query?.['resourceVersion']);
 });
 
-test('a place that is refused is asked for again within a second, though the server had failed before', async () => {
+test('a resourceVersion that is refused is asked for again within a second, though the server had failed before', async () => {
   put(false);
   random = () => 0.99;
   await follow();
@@ -379,12 +379,12 @@ test('a place that is refused is asked for again within a second, though the ser
   expect(asked.slice(1).map((at, index) => Math.round(at - (asked[index] ?? 0)))).toEqual([7_920, 990]);
 });
 
-test('refusals of places are counted in a row only', async () => {
+test('refusals of a resourceVersion are counted in a row only', async () => {
   put(false);
   random = () => 0.5;
   await follow();
   const asked: number[] = [];
-  const answers = ['place', 'place', 'place', 'down', 'place', 'place', 'place', 'place'];
+  const answers = ['version', 'version', 'version', 'down', 'version', 'version', 'version', 'version'];
   api.intercept((request) => {
     if (request.query?.['watch'] !== 'true') return undefined;
     const answer = answers[asked.length];

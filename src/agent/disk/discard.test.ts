@@ -24,7 +24,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-/** Real files, with somebody else who acts at once after a folder's names were read. */
+/** Real files, with another user that acts at once after a folder's names were read. */
 function disturbed(names: (path: string) => void, change: (folder: OpenFolder) => Partial<OpenFolder> = () => ({})): Files {
   const files = nodeFiles();
   const wrap = (folder: OpenFolder | undefined): OpenFolder | undefined =>
@@ -53,7 +53,7 @@ function disturbed(names: (path: string) => void, change: (folder: OpenFolder) =
   };
 }
 
-/** A folder with the names of the files that somebody aims at, and its exchange for a link to where they are. */
+/** A folder with the names of the files that another user aims at, and its exchange for a link to where they are. */
 function bait(folder: string): (path: string) => void {
   mkdirSync(join(folder, 'x'));
   for (const name of ['a', 'passwd', 'shadow']) writeFileSync(join(folder, 'x', name), '');
@@ -95,13 +95,13 @@ test('A8: nor does one that was exchanged for another folder', async () => {
   expect(readdirSync(join(root, 'mine/x/inner')).sort()).toEqual(['other', 'passwd', 'shadow']);
 });
 
-test('A8: where a folder cannot be held, one that others may write is not gone into', async () => {
+test('A8: where a folder cannot be kept open, the agent does not enter one that others may write', async () => {
   mkdirSync(join(root, 'mine/x'));
   writeFileSync(join(root, 'mine/x/file'), '');
   const files = (guarded: boolean): Files =>
     disturbed(
       () => undefined,
-      () => ({ held: undefined, guarded }),
+      () => ({ stablePath: undefined, guarded }),
     );
   await expect(createDurable(files(false), root).discard(join(root, 'mine/x'))).rejects.toMatchObject({ code: 'FileFailed' });
   expect(existsSync(join(root, 'mine/x/file'))).toBe(true);
@@ -115,13 +115,13 @@ test('a folder is removed with all that is in it; a link in it goes, not what it
   writeFileSync(join(root, 'mine/x/a/b/ä'), '');
   symlinkSync(victim, join(root, 'mine/x/a/link'));
   const durable = createDurable(nodeFiles(), root);
-  const held = process.platform === 'linux' ? readdirSync('/proc/self/fd').length : 0;
+  const openBefore = process.platform === 'linux' ? readdirSync('/proc/self/fd').length : 0;
   await durable.discard(join(root, 'mine/x'));
   await durable.discard(join(root, 'mine/x'));
   await durable.discard(join(root, 'nowhere/x'));
   expect(readdirSync(join(root, 'mine'))).toEqual([]);
   expect(readdirSync(victim)).toHaveLength(3);
-  if (process.platform === 'linux') expect(readdirSync('/proc/self/fd')).toHaveLength(held);
+  if (process.platform === 'linux') expect(readdirSync('/proc/self/fd')).toHaveLength(openBefore);
 });
 
 /** A generation with `app/share/x`, and its repair. */
@@ -151,7 +151,7 @@ async function generation(files: Files): Promise<{ share: string; repair: () => 
   return { share: join(componentLayout(layout, 'app').generation(manifest.digest), 'app/share'), repair: () => build(files) };
 }
 
-test('A8: the repair of a generation removes nothing through a link that takes the place of a folder in it', async () => {
+test('A8: the repair of a generation removes nothing through a link that replaces a folder in it', async () => {
   let swap: (path: string) => void = () => undefined;
   const { share, repair } = await generation(disturbed((path) => swap(path)));
   rmSync(join(share, 'x'));
@@ -160,17 +160,17 @@ test('A8: the repair of a generation removes nothing through a link that takes t
   expect(readdirSync(victim).sort()).toEqual(['other', 'passwd', 'shadow']);
 });
 
-test('A8: nor does it write through one, whatever folder on the way it takes the place of', async () => {
+test('A8: nor does it write through one, whichever folder on the way it replaces', async () => {
   const files = nodeFiles();
   let swapped = false;
-  let looks = 0;
-  // The folder is exchanged after the check that found the file damaged, before the file is put in its place.
+  let checks = 0;
+  // The folder is exchanged after the check that found the file damaged, before the file is written.
   const swapping: Files = {
     ...files,
     async stat(path) {
       const found = await files.stat(path);
       // Both checks, then the repair.
-      if (path.endsWith('/x') && !path.includes('.new-') && existsSync(join(root, 'armed')) && ++looks === 3) {
+      if (path.endsWith('/x') && !path.includes('.new-') && existsSync(join(root, 'armed')) && ++checks === 3) {
         swapped = true;
         renameSync(share, `${share}.old`);
         symlinkSync(victim, share);

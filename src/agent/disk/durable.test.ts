@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createDurable, draftOf, holds } from './durable.ts';
+import { createDurable, draftOf, hasContent } from './durable.ts';
 import { Disk } from '../testing/inodes.ts';
 import { simulatedFiles } from '../testing/disk.ts';
 
@@ -32,7 +32,7 @@ test('what is already as it should be is not written, but synced: who wrote it m
   expect(await durable.replace('/a/y', 'text', 0o600)).toBe(true);
 });
 
-test('a folder that somebody removed is made again', async () => {
+test('a folder that another program removed is made again', async () => {
   const { disk, durable, files } = world();
   await durable.replace('/a/b/x', 'text', 0o644);
   await files.unlink('/a/b/x');
@@ -41,7 +41,7 @@ test('a folder that somebody removed is made again', async () => {
   expect(kept(disk)).toContain('/a/b/x 420 text');
 });
 
-test('a draft that a killed process left, or a link that somebody put there, is not written through', async () => {
+test('a draft that a killed process left, or a link that another program put there, is not written through', async () => {
   const { disk, durable, files } = world();
   await files.mkdir('/a');
   await files.write('/precious', Buffer.from('precious'), { mode: 0o644 });
@@ -86,7 +86,7 @@ test('a link that leads where it should is not made again, but synced', async ()
   expect(synced).toEqual(['/a']);
 });
 
-test('with a file goes what a killed process had written of it, and for good', async () => {
+test('with a file goes permanently what a killed process had written of it', async () => {
   const { disk, durable, files } = world();
   await durable.replace('/a/x', 'text', 0o644);
   await files.write(draftOf('/a/x'), Buffer.from('half'), { mode: 0o644, sync: true });
@@ -102,7 +102,7 @@ test('a line that was appended is there after a loss of power, behind what was t
   expect(kept(disk)).toContain('/a/journal 384 one\ntwo');
 });
 
-test('a folder goes with all that is in it, before the call returns, and is held open no longer', async () => {
+test('a folder goes with all that is in it, before the call returns, and is kept open no longer', async () => {
   const { disk, durable } = world();
   await durable.replace('/a/b/c/x', 'text', 0o644);
   await durable.replace('/a/y', 'text', 0o644);
@@ -111,7 +111,7 @@ test('a folder goes with all that is in it, before the call returns, and is held
   expect(disk.key()).toContain('/a/y');
   await durable.discard('/a/b');
   await durable.discard('/nowhere/b');
-  expect(disk.held).toBe(0);
+  expect(disk.openFolders).toBe(0);
 });
 
 test('a draft that cannot be written whole does not stay', async () => {
@@ -139,5 +139,5 @@ test.each([
 ])('content is compared whole: %s', async (_what, content, expected) => {
   const { files } = world();
   await files.write('/x', Buffer.from(content), { mode: 0o644 });
-  expect(await holds(files, '/x', Buffer.from('text'))).toBe(expected);
+  expect(await hasContent(files, '/x', Buffer.from('text'))).toBe(expected);
 });

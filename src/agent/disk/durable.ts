@@ -104,7 +104,7 @@ async function put({ files }: Synced, path: string, content: Uint8Array | string
   const found = await files.stat(path);
   if (found?.kind === 'folder') throw agentError('FileFailed', `${path} is a folder; a file belongs there`);
   const same =
-    found?.kind === 'file' && found.mode === mode && found.size === data.length && (await holds(files, path, data).catch(() => false));
+    found?.kind === 'file' && found.mode === mode && found.size === data.length && (await hasContent(files, path, data).catch(() => false));
   if (!same) {
     const draft = draftOf(path);
     // Never written through: a link that someone put there would lead elsewhere.
@@ -142,7 +142,7 @@ async function link({ files }: Synced, path: string, target: string): Promise<vo
 }
 
 /** Whether a regular file has this content. Reads no more than that. Errors: as `Files.chunks`. */
-export async function holds(files: Files, path: string, data: Uint8Array): Promise<boolean> {
+export async function hasContent(files: Files, path: string, data: Uint8Array): Promise<boolean> {
   let length = 0;
   for await (const chunk of files.chunks(path)) {
     if (length + chunk.length > data.length || Buffer.compare(chunk, data.subarray(length, length + chunk.length)) !== 0) return false;

@@ -26,7 +26,7 @@ import { placeFile, removeFile } from './node-files.ts';
 import { nodeFiles } from '../ports/files.ts';
 import { openLog, rotateLog } from '../ports/logs.ts';
 
-const NOBODY = 65534;
+const OTHER_USER = 65534;
 const IS_ROOT = process.geteuid?.() === 0;
 
 let root: string;
@@ -46,7 +46,7 @@ function folder(path: string, mode = 0o755): void {
   chmodSync(at(path), mode);
 }
 
-/** What the looks and the writes of the agent say of it. */
+/** What the agent answers when it reads and writes it. */
 const refused = { code: 'PathRefused' };
 
 async function expectRefused(): Promise<void> {
@@ -56,30 +56,30 @@ async function expectRefused(): Promise<void> {
 }
 
 describe('A8: a placed file is reached folder by folder', () => {
-  test.runIf(IS_ROOT)('a link of somebody else in the way is refused: nothing is read, written or removed behind it', async () => {
+  test.runIf(IS_ROOT)('a link of another user in the way is refused: nothing is read, written or removed behind it', async () => {
     await placeFile(durable, root, web);
     folder('etc/sudoers.d');
-    chownSync(at('srv/web'), NOBODY, NOBODY);
+    chownSync(at('srv/web'), OTHER_USER, OTHER_USER);
     renameSync(at('srv/web/conf'), at('srv/web/old'));
     symlinkSync(at('etc/sudoers.d'), at('srv/web/conf'));
-    writeFileSync(at('etc/sudoers.d/web'), 'SOMEBODY ELSES');
+    writeFileSync(at('etc/sudoers.d/web'), 'OF ANOTHER USER');
     await expectRefused();
     expect(readdirSync(at('etc/sudoers.d'))).toEqual(['web']);
-    expect(readFileSync(at('etc/sudoers.d/web'), 'utf8')).toBe('SOMEBODY ELSES');
+    expect(readFileSync(at('etc/sudoers.d/web'), 'utf8')).toBe('OF ANOTHER USER');
   });
 
-  test.runIf(IS_ROOT)('a link that somebody else owns is refused in a folder of root, too', async () => {
+  test.runIf(IS_ROOT)('a link that another user owns is refused in a folder of root, too', async () => {
     folder('srv/web');
     folder('etc/sudoers.d');
     symlinkSync(at('etc/sudoers.d'), at('srv/web/conf'));
-    execFileSync('chown', ['-h', String(NOBODY), at('srv/web/conf')]);
+    execFileSync('chown', ['-h', String(OTHER_USER), at('srv/web/conf')]);
     await expectRefused();
     expect(readdirSync(at('etc/sudoers.d'))).toEqual([]);
   });
 
-  test.runIf(IS_ROOT).each(['srv', 'srv/web', 'srv/web/conf'])('%s that somebody else owns is refused', async (path) => {
+  test.runIf(IS_ROOT).each(['srv', 'srv/web', 'srv/web/conf'])('%s that another user owns is refused', async (path) => {
     folder('srv/web/conf');
-    chownSync(at(path), NOBODY, NOBODY);
+    chownSync(at(path), OTHER_USER, OTHER_USER);
     await expectRefused();
     expect(existsSync(at(web.path))).toBe(false);
   });
@@ -206,14 +206,14 @@ describe('A8: a check costs no more than what was installed', () => {
     expect(readFileSync(at(web.path), 'utf8')).toBe('FROM FLEET');
   });
 
-  test('a pipe in the place of what is read is not waited for', async () => {
+  test('the agent does not wait for a pipe that replaces a file it reads', async () => {
     execFileSync('mkfifo', [at('pipe')]);
     await expect(durable.files.read(at('pipe'))).rejects.toMatchObject({ code: 'FileFailed' });
   });
 });
 
 describe('logs of units', () => {
-  test('a link in the place of a log is not written through, nor cut', async () => {
+  test('the agent neither writes nor cuts through a link that replaces a log', async () => {
     writeFileSync(at('precious'), 'x'.repeat(100));
     folder('var/log/kubenode');
     symlinkSync(at('precious'), at('var/log/kubenode/app.log'));
@@ -222,7 +222,7 @@ describe('logs of units', () => {
     expect(readFileSync(at('precious'), 'utf8')).toHaveLength(100);
   });
 
-  test('nor one in the place of a rotated log, which goes', async () => {
+  test('nor through one that replaces a rotated log, which goes', async () => {
     writeFileSync(at('precious'), 'precious');
     folder('var/log/kubenode');
     writeFileSync(at('var/log/kubenode/app.log'), 'x'.repeat(100), { mode: 0o640 });

@@ -20,7 +20,7 @@ export async function removeFile(durable: Durable, root: string, path: string): 
   if (reached !== undefined) await inReached(reached, path, (at) => durable.remove(at));
 }
 
-/** A file of what is not to run. One that is now where the agent would not put it stays, and an Event reports that. */
+/** Removes a file of a component that is not to run. A file at a path where the agent would not put it stays, and an Event reports that. */
 export async function removeOrLeave(ctx: AgentContext, path: string): Promise<void> {
   try {
     await removeFile(ctx.durable, ctx.layout.root, path);

@@ -7,7 +7,7 @@ import type { Files } from '../ports/files.ts';
 import { bytesOf } from '../ports/folders.ts';
 import type { OpenFolder } from '../ports/folders.ts';
 
-/** A folder that is held open, and where it really is. */
+/** A folder that is kept open, and where it really is. */
 interface Reached {
   folder: OpenFolder;
   path: string;
@@ -64,7 +64,7 @@ export async function reach(
       if (into !== undefined) throw refused(`${here} leads into ${into}, which is the agent's`);
       const found = await top.folder.stat(bytesOf(name));
       if (found?.kind === 'link') {
-        if (!found.owned) throw refused(`${here} is a symbolic link of somebody else; it is not followed`);
+        if (!found.owned) throw refused(`${here} is a symbolic link of another user; it is not followed`);
         const target = (await top.folder.readlink(bytesOf(name))) ?? '';
         if (target === '' || ++links > MOST_LINKS) throw refused(`${here} is a symbolic link that leads nowhere`);
         let names = namesOf(target);
@@ -81,7 +81,7 @@ export async function reach(
       if (found === undefined && ofLink) throw refused(`${here}, to which a symbolic link leads, is not there`);
       if (found !== undefined && found.kind !== 'folder' && make !== undefined)
         throw agentError('FileFailed', `${here} is in the way: a folder is needed there`);
-      if (make !== undefined) await make(top.folder.held ?? top.path, here);
+      if (make !== undefined) await make(top.folder.stablePath ?? top.path, here);
       const inner = await top.folder.open(bytesOf(name));
       if (inner === undefined && make === undefined) return await closeAll();
       if (inner === undefined) throw agentError('FileFailed', `${here} cannot be opened`);
@@ -89,7 +89,7 @@ export async function reach(
       top = { folder: inner, path: here };
       if (!inner.guarded)
         throw refused(
-          `${here} belongs to somebody else than root, or others may write to it: files of components need folders of root only`,
+          `${here} belongs to another user than root, or others may write to it: files of components need folders of root only`,
         );
     }
     for (const { folder } of stack) await folder.close();
@@ -107,12 +107,12 @@ export async function reach(
 
 /** Does something to what has this name in a folder, which is closed afterwards. `at`: a path of it that no other user can lead elsewhere. */
 export async function inReached<T>({ folder, path }: Reached, name: string, work: (at: string) => Promise<T>): Promise<T> {
-  const held = folder.held ?? path;
+  const stable = folder.stablePath ?? path;
   try {
-    return await work(join(held, basename(name)));
+    return await work(join(stable, basename(name)));
   } catch (error) {
     // People know the folder by its own name.
-    const message = messageOf(error).replaceAll(held, path);
+    const message = messageOf(error).replaceAll(stable, path);
     if (!(error instanceof Error) || message === error.message) throw error;
     throw new SystemError(message, error);
   } finally {

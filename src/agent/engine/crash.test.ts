@@ -52,7 +52,7 @@ describe('invariant 5: whenever it is killed or loses power, it comes to the sam
   });
 });
 
-describe('invariant 4: whatever the disk refuses, it ends as it should once the disk works again, or went back and reported that', () => {
+describe('invariant 4: whichever write the disk refuses, it ends as it should once the disk works again, or went back and reported that', () => {
   const faults: Fault[] = THOROUGH ? ['sync fails', 'full once', 'full for a while'] : ['sync fails', 'full for a while'];
 
   test.each(faults.flatMap((fault) => scenarios.map((scenario) => [scenario.name, fault, scenario] as const)))(

@@ -13,7 +13,7 @@ import {
   empty,
   healthy,
   installed,
-  looked,
+  justChecked,
   machine,
   manifest,
   node,
@@ -37,7 +37,7 @@ function ordered(rest: Partial<ObservedNode> = {}, operation: Partial<Operation>
   return { ...upgraded, wanted: { ...(upgraded.wanted ?? machine()), operation: order(operation), ...wanted }, ...rest };
 }
 
-/** What a deletion says of what it could not take away. */
+/** What a deletion reports about what it could not take away. */
 const stuck: ComponentFailure = { revision: 1, reason: 'RemoveFailed', message: 'it is busy', restored: false };
 
 /** The upgrade under way. */
@@ -53,7 +53,7 @@ const done = (...stages: string[]): ObservedNode['progress'] => ({
   ...newProgress(),
   done: new Set(stages) as ObservedNode['progress']['done'],
 });
-const view = { held: false, broken: false, hopeless: false, message: 'probe x: no answer' };
+const view = { passed: false, broken: false, hopeless: false, message: 'probe x: no answer' };
 const probing = (rest: object = {}, deadlineMs = NOW + 1000): ObservedNode['progress'] => ({
   ...done('placeFiles', 'switchLink', 'startUnits'),
   probing: { view: { ...view, ...rest }, deadlineMs },
@@ -86,9 +86,9 @@ test.each<[string, ObservedNode, object]>([
     node({ units: new Map(), starts: new Map([['app', { failures: 1, lastMs: NOW, notBeforeMs: NOW + 5 }]]) }),
     { do: 'wait', untilMs: NOW + 5 },
   ],
-  ['a unit is down before its files were looked at', node({ units: new Map(), drift: new Map() }), { do: 'check', full: false }],
-  ['it is time to look', node({ drift: new Map([['app', { ...looked, nextMs: NOW }]]) }), { do: 'check', full: false }],
-  ['it is time to hash', node({ drift: new Map([['app', { ...looked, nextFullMs: NOW }]]) }), { do: 'check', full: true }],
+  ['a unit is down before its files were checked', node({ units: new Map(), drift: new Map() }), { do: 'check', full: false }],
+  ['it is time to check', node({ drift: new Map([['app', { ...justChecked, nextMs: NOW }]]) }), { do: 'check', full: false }],
+  ['it is time to hash', node({ drift: new Map([['app', { ...justChecked, nextFullMs: NOW }]]) }), { do: 'check', full: true }],
   ['a file drifted', node({ drift: drifted(true) }), { do: 'repair', name: 'app' }],
   ['a file drifted that is only reported', node({ drift: drifted(false) }), { do: 'wait' }],
   [
@@ -496,14 +496,14 @@ test.each<[string, ObservedNode, object]>([
   ['units are started', switching({}, { progress: done('placeFiles', 'switchLink', 'startUnits') }), { do: 'stage', stage: 'probe' }],
   ['it is probed', switching({}, { progress: probing() }), { do: 'wait', untilMs: NOW + 1000 }],
   [
-    'a probe cannot hold any more',
+    'a probe cannot pass any more',
     switching({}, { progress: probing({ hopeless: true }) }),
     { do: 'turnBack', reason: 'ProbesFailed', message: view.message },
   ],
   ['the deadline is passed', switching({}, { progress: probing({}, NOW) }), { do: 'turnBack', reason: 'ProbesFailed' }],
-  ['the probes hold', switching({}, { progress: probing({ held: true }) }), { do: 'stage', stage: 'probe' }],
+  ['the probes pass', switching({}, { progress: probing({ passed: true }) }), { do: 'stage', stage: 'probe' }],
   [
-    'the probes held',
+    'the probes passed',
     switching({}, { progress: done('placeFiles', 'switchLink', 'startUnits', 'probe') }),
     { do: 'stage', stage: 'writeReceipt' },
   ],
@@ -523,7 +523,7 @@ test.each<[string, ObservedNode, object]>([
   // A transaction, back
   ['it turned back', switching({ back: { reason: 'r', message: 'm' } }), { do: 'stage', stage: 'placeFiles' }],
   [
-    'what ran before holds',
+    'what ran before passes its probes',
     switching({ back: { reason: 'r', message: 'm' } }, { progress: done('placeFiles', 'switchLink', 'startUnits', 'probe') }),
     { do: 'fail', failed: { revision: 2, reason: 'r', message: 'm', restored: true } },
   ],
@@ -596,8 +596,8 @@ function withBase(): Pick<ObservedNode, 'installed' | 'units' | 'health' | 'drif
       ['base', healthy],
     ]),
     drift: new Map([
-      ['app', looked],
-      ['base', looked],
+      ['app', justChecked],
+      ['base', justChecked],
     ]),
     wanted: undefined,
   };
@@ -608,7 +608,7 @@ function both(rest: Partial<JournalState>, app: Partial<ComponentState> = {}): J
 }
 
 function drifted(repair: boolean): ObservedNode['drift'] {
-  return new Map([['app', { ...looked, findings: [{ kind: 'file', path: '/x', what: 'is missing', repair }] }]]);
+  return new Map([['app', { ...justChecked, findings: [{ kind: 'file', path: '/x', what: 'is missing', repair }] }]]);
 }
 
 function requiring(componentName: string): ObservedNode['prepared'] {

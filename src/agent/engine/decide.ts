@@ -11,7 +11,7 @@ import type { AcceptedEntry } from '../records/state.ts';
 import type { AgainAt, AgentStep } from './steps.ts';
 import type { WantedState } from '../cell/wanted.ts';
 
-/** When nothing is due: only so that a clock that jumped is noticed. */
+/** The longest wait when nothing is due, so that the agent notices a clock that jumped. */
 const LONGEST_WAIT_MS = 600_000;
 
 /** What to do next. Pure: the same observation leads to the same step. */
@@ -38,7 +38,7 @@ function noteStep({ wanted, state }: ObservedNode): AgentStep | undefined {
   if (wanted === undefined) return undefined;
   const note = { held: wanted.held || wanted.deleting, verified: wanted.verified };
   const { operation } = wanted;
-  // Of what the cell carries out itself nothing is kept but its fence.
+  // Of an operation that the cell carries out itself the agent keeps only the fence.
   const raised = operation !== undefined && isControllers(operation) && operation.epoch > state.epoch;
   const same = JSON.stringify(note) === JSON.stringify({ held: state.held, verified: state.verified });
   return same && !raised ? undefined : { do: 'note', ...note, ...(raised ? { epoch: operation.epoch } : {}) };

@@ -64,7 +64,7 @@ export interface Engine {
 }
 
 const BACKOFF = { baseMs: 1_000, maxMs: 60_000 };
-/** Health that is not known by then is reported as unknown. */
+/** After this time the agent reports health that it does not know as unknown. */
 const SETTLED_AFTER_MS = 30_000;
 
 /** The loop itself: what it works with, and how it fares. */

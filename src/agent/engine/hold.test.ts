@@ -3,7 +3,7 @@ import { begin, live } from '../testing/life.ts';
 import { app, give, node, outcome, put, rest, unit, waiting, want } from '../testing/node.ts';
 import { entry, order, release, ROOT } from '../testing/world.ts';
 
-test('hold on the Machine: nothing new starts, what is here is kept', async () => {
+test('hold on the Machine: nothing new starts, and the agent keeps what is here', async () => {
   const { world, life } = await node();
   release(world, '1.1.0', { spec: { probes: [], disruption: { minor: 'None' } } });
   world.change({ hold: true });
@@ -26,7 +26,7 @@ test('hold on the Machine: nothing new starts, what is here is kept', async () =
   await live(world, third, () => app(world)?.version === '1.1.0' && app(world)?.state === 'Healthy');
 });
 
-test('hold on the node: nothing is changed at all, and that is reported', async () => {
+test('hold on the node: the agent changes nothing at all, and reports that', async () => {
   const { world, life } = await node();
   put(world, '/etc/kubenode', undefined);
   world.mkdir(`${ROOT}/etc/kubenode`);

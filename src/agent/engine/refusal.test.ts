@@ -10,7 +10,7 @@ test.each([
   ['plain http from elsewhere', { platforms: [artifact('http://example.com/x')] }, 'UrlRefused', 'https'],
   ['a probe that leaves the node', { probes: [{ name: 'p', http: { url: 'http://example.com/' } }] }, 'SpecInvalid', 'loopback'],
   ['an archive that is none', { platforms: [{ ...artifact('app-1.1.0', 'TarGz') }] }, 'ArchiveInvalid', 'gzip'],
-])('%s: it is not switched to, and says why', async (_what, spec, reason, message) => {
+])('%s: the agent does not switch to it, and reports why', async (_what, spec, reason, message) => {
   const { world, life } = await node();
   release(world, '1.1.0');
   const own = world.components.get('app-1.1.0') as { platforms: { artifacts: { sha256: string }[] }[] };

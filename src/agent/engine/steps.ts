@@ -1,7 +1,7 @@
 import type { Outcome } from '../../api/machine.ts';
 import type { AcceptedEntry, ComponentFailure, OperationRecord, Transaction } from '../records/state.ts';
 
-/** The stages of a transaction, in the words of what they do. */
+/** The stages of a transaction, each named by what it does. */
 export type TransactionStage =
   | 'preInstall'
   | 'placeFiles'

@@ -5,14 +5,14 @@ import { begin, live } from '../testing/life.ts';
 import { announced, app, find, give, node, outcome, put, rest, unit, waiting, want } from '../testing/node.ts';
 import { entry, order, release, ROOT, START_MS, type World } from '../testing/world.ts';
 
-/* What the agent does where the disk, the units or the host fail, or where the disk is somebody else's. */
+/* What the agent does where the disk, the units or the host fail, or where the disk belongs to another machine. */
 
 const RECEIPT = '/var/lib/kubenode/components/app/receipt.json';
 const condition = (world: World) => world.status.conditions?.[0];
-const said = (world: World, reason: string): string[] => world.events.filter((each) => each.startsWith(`${reason}: `));
+const eventsOf = (world: World, reason: string): string[] => world.events.filter((each) => each.startsWith(`${reason}: `));
 const JOURNAL = `${ROOT}/var/lib/kubenode/journal`;
 
-/** A disk on which one operation fails while it is said. */
+/** A disk on which one operation fails while `failing` is true. */
 function failing(which: (operation: DiskOperation) => boolean, code = 'EIO') {
   const state = { on: false, at: [] as number[] };
   return {
@@ -92,7 +92,7 @@ test('a receipt that is damaged stops everything, reports what to do, and is wri
 test('what another machine left is taken away before anything of this one is installed, and its artifacts are used', async () => {
   const { world, life } = await node();
   life.end();
-  put(world, '/etc/app/other', 'of somebody else');
+  put(world, '/etc/app/other', 'of another program');
   world.machine = { ...world.machine, status: {}, spec: {}, metadata: { ...world.machine.metadata, uid: 'another-uid' } };
   world.change({});
   const next = begin(world);
@@ -102,15 +102,15 @@ test('what another machine left is taken away before anything of this one is ins
   expect(world.effects.map((each) => each.what)).toEqual(['stop']);
   expect(world.units.size).toBe(0);
   expect(world.text('/etc/app/app.conf')).toBeUndefined();
-  expect(world.text('/etc/app/other')).toBe('of somebody else');
+  expect(world.text('/etc/app/other')).toBe('of another program');
   expect(world.disk.find(`${ROOT}/var/lib/kubenode/components/app`, false)).toBeUndefined();
   expect(world.status.components ?? []).toEqual([]);
   want(world, next, [entry('app', '1.0.0', 1)]);
   await live(world, next, () => app(world)?.state === 'Healthy');
-  expect(said(world, 'StartedOver')).toHaveLength(1);
+  expect(eventsOf(world, 'StartedOver')).toHaveLength(1);
 });
 
-test('on a disk of another machine nothing is taken away while the node is held', async () => {
+test('the agent takes nothing away from a disk of another machine while the node is held', async () => {
   const { world, life } = await node();
   life.end();
   world.machine = { ...world.machine, status: {}, spec: {}, metadata: { ...world.machine.metadata, uid: 'another-uid' } };
@@ -139,7 +139,7 @@ test('what another machine left where the agent would not write stays, which is 
   world.disk.change(`${ROOT}/etc/away`, [['away', world.disk.add({ kind: 'link', target: '/outside' })]]);
   const next = begin(world);
   await live(world, next, () => world.journal()?.machineUID === 'another-uid');
-  expect(said(world, 'FileLeft')).toEqual([expect.stringContaining('/etc/away')]);
+  expect(eventsOf(world, 'FileLeft')).toEqual([expect.stringContaining('/etc/away')]);
   expect(world.disk.find('/outside/app.conf', false)).toBeDefined();
   expect(world.text('/etc/app/app.conf')).toBeUndefined();
 });
@@ -159,7 +159,7 @@ test('a unit of no component is stopped; one that does not end is reported, and 
   await rest(world, next);
   world.units.set('stray', { ...unit(world), name: 'stray' });
   await rest(world, next, 200_000);
-  expect(said(world, 'UnitFailed')[0]).toBe('UnitFailed: unit stray belongs to no component and does not end: it does not end');
+  expect(eventsOf(world, 'UnitFailed')[0]).toBe('UnitFailed: unit stray belongs to no component and does not end: it does not end');
   const gaps = tried.map((at, index) => at - (tried[index - 1] ?? at)).slice(1);
   expect(gaps.length).toBeGreaterThanOrEqual(2);
   for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(60_000);
@@ -188,15 +188,15 @@ test('a unit that cannot be started is reported, tried ever more rarely, and rep
   await rest(world, next);
   Object.assign(unit(world), { running: false, exit: 'signal SIGKILL' });
   await rest(world, next, 300_000);
-  expect(said(world, 'UnitFailed')[0]).toBe('UnitFailed: app: no more processes');
-  expect(said(world, 'UnitStarted')).toEqual([]);
+  expect(eventsOf(world, 'UnitFailed')[0]).toBe('UnitFailed: app: no more processes');
+  expect(eventsOf(world, 'UnitStarted')).toEqual([]);
   const gaps = tried.map((at, index) => at - (tried[index - 1] ?? at)).slice(1);
   expect(gaps[0]).toBeLessThanOrEqual(2_000);
   expect(Math.max(...gaps)).toBeGreaterThan(20_000);
   expect(Math.max(...gaps)).toBeLessThanOrEqual(61_000);
   fails = false;
   await live(world, next, () => unit(world).running);
-  expect(said(world, 'UnitStarted')).toEqual(['UnitStarted: app: unit app had ended (signal SIGKILL) and was started again']);
+  expect(eventsOf(world, 'UnitStarted')).toEqual(['UnitStarted: app: unit app had ended (signal SIGKILL) and was started again']);
 });
 
 test('what stayed up for long is started again at once: what was before does not count', async () => {
@@ -211,7 +211,7 @@ test('what stayed up for long is started again at once: what was before does not
   }
   for (const ms of afterMs) expect(ms).toBeLessThan(60_000);
   expect(app(world)?.state).toBe('Healthy');
-  expect(said(world, 'UnitStarted')).toHaveLength(5);
+  expect(eventsOf(world, 'UnitStarted')).toHaveLength(5);
 });
 
 test('a repair that fails is tried again after a minute, and keeps the other pieces from nothing', async () => {
@@ -231,13 +231,13 @@ test('a repair that fails is tried again after a minute, and keeps the other pie
   await rest(world, next, 200_000);
   expect(world.text('/etc/app/second')).toBe('second');
   expect(world.text('/etc/app/first')).toBe('x');
-  expect(said(world, 'RepairFailed')[0]).toContain('EROFS');
+  expect(eventsOf(world, 'RepairFailed')[0]).toContain('EROFS');
   const gaps = state.at.map((at, index) => at - (state.at[index - 1] ?? at)).slice(1);
   expect(gaps.length).toBeGreaterThanOrEqual(2);
   for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(60_000);
   state.on = false;
   await live(world, next, () => world.text('/etc/app/first') === 'first');
-  expect(said(world, 'DriftRepaired')).toHaveLength(1);
+  expect(eventsOf(world, 'DriftRepaired')).toHaveLength(1);
   expect(world.effects).toEqual([]);
 });
 
@@ -248,11 +248,11 @@ test('a file that is put right is read again by the units that reload, and by no
   ];
   const { world, life } = await node({ spec: { units } });
   put(world, '/etc/app/app.conf', 'x');
-  await live(world, life, () => said(world, 'DriftRepaired').length === 1);
+  await live(world, life, () => eventsOf(world, 'DriftRepaired').length === 1);
   expect(world.effects.map((each) => `${each.what} ${each.name}`)).toEqual(['reload app']);
   put(world, '/var/lib/kubenode/components/app/current', undefined);
   await rest(world, life, 600_000);
-  expect(said(world, 'DriftRepaired')).toHaveLength(2);
+  expect(eventsOf(world, 'DriftRepaired')).toHaveLength(2);
   expect(world.effects).toHaveLength(1);
 });
 
@@ -262,7 +262,7 @@ test('a receipt that is gone is written again as it was', async () => {
   put(world, RECEIPT, undefined);
   await live(world, life, () => world.text(RECEIPT) !== undefined);
   expect(world.text(RECEIPT)).toBe(before);
-  expect(said(world, 'DriftFound')).toEqual([expect.stringContaining('is missing or differs')]);
+  expect(eventsOf(world, 'DriftFound')).toEqual([expect.stringContaining('is missing or differs')]);
 });
 
 test('what is found once is reported once, and again when it comes back', async () => {
@@ -271,7 +271,7 @@ test('what is found once is reported once, and again when it comes back', async 
   for (const round of [1, 2]) {
     put(world, '/etc/app/report', 'x');
     await rest(world, life, 1_300_000);
-    expect(said(world, 'DriftFound')).toHaveLength(round);
+    expect(eventsOf(world, 'DriftFound')).toHaveLength(round);
     put(world, '/etc/app/report', 'a');
     find(world, '/etc/app/report').mode = 0o644;
     await rest(world, life, 1_300_000);
@@ -288,14 +288,14 @@ test('health that is lost and comes back is reported both times, once each', asy
   unit(world).program = program;
   await rest(world, life, 600_000);
   expect(app(world)?.state).toBe('Healthy');
-  expect([said(world, 'Unhealthy'), said(world, 'HealthyAgain')]).toEqual([
+  expect([eventsOf(world, 'Unhealthy'), eventsOf(world, 'HealthyAgain')]).toEqual([
     [expect.stringContaining('Unhealthy: app: ')],
     ['HealthyAgain: app'],
   ]);
   expect(world.effects).toEqual([]);
 });
 
-test('nothing is reported of a component before its health is known, or half a minute has passed', async () => {
+test('the agent reports nothing of a component before it knows its health, or half a minute has passed', async () => {
   const { world, life } = await node();
   life.end();
   world.reboot();
@@ -313,7 +313,7 @@ test.each([
   [20, 60],
   [200, 200],
 ])(
-  'a way back that does not work is given up: with a deadline of %i s after %i s, which is said',
+  'a way back that does not work is given up: with a deadline of %i s after %i s, which is reported',
   async (healthDeadlineSeconds, seconds) => {
     const { world, life } = await node({ spec: { healthDeadlineSeconds } });
     release(world, '1.1.0', { program: 'bad' });
@@ -385,7 +385,7 @@ test('a reboot that cannot be asked for is asked for each minute, and its error 
   await live(world, next, () => outcome(world) !== undefined);
   expect(world.status.operation?.message).toBe('this node is still in boot boot-1 300 s after it was to reboot: shutdown is inhibited');
   expect(asked.map((at) => Math.round((at - (asked[0] ?? 0)) / 1000))).toEqual([0, 60, 120, 180, 240]);
-  expect(said(world, 'Rebooting')).toEqual([]);
+  expect(eventsOf(world, 'Rebooting')).toEqual([]);
 });
 
 test('a change that reboots asks again each minute, until the node does', async () => {
@@ -393,8 +393,8 @@ test('a change that reboots asks again each minute, until the node does', async 
   give(world, life, order(world, 'op'));
   await live(world, life, () => world.rebootAsked);
   await rest(world, life, 300_000);
-  expect(said(world, 'Rebooting').length).toBeGreaterThanOrEqual(5);
-  expect(said(world, 'Rebooting').length).toBeLessThanOrEqual(7);
-  expect(said(world, 'Rebooting')[0]).toBe('Rebooting: for app');
+  expect(eventsOf(world, 'Rebooting').length).toBeGreaterThanOrEqual(5);
+  expect(eventsOf(world, 'Rebooting').length).toBeLessThanOrEqual(7);
+  expect(eventsOf(world, 'Rebooting')[0]).toBe('Rebooting: for app');
   expect(outcome(world)).toBeUndefined();
 });

@@ -15,7 +15,7 @@ import { manifestOf } from '../testing/manifest.ts';
 const DIGEST = 'd'.repeat(24);
 const FOLDER = `/var/lib/kubenode/components/app/${DIGEST}`;
 
-/** A disk with a store that holds these bytes, and a manifest that unpacks them. */
+/** A disk with a store that has these bytes, and a manifest that unpacks them. */
 async function prepared(bytes: Buffer, stored = bytes) {
   const disk = new Disk();
   const files = simulatedFiles(disk, { lags: true });
@@ -75,7 +75,7 @@ test.each<[string, Item[]]>([
   ['a file twice', [{ name: 'a' }, { name: 'a' }]],
   ['a file and then a folder of its name', [{ name: 'a' }, { name: 'a/b' }]],
   ['a folder and then a file of its name', [{ name: 'a/b' }, { name: 'a' }]],
-])('an archive that holds %s is invalid for good', async (_what, items) => {
+])('an archive that contains %s is invalid permanently', async (_what, items) => {
   const { build } = await prepared(tarGz(items));
   await expect(build()).rejects.toMatchObject({ code: 'ArchiveInvalid' });
 });
@@ -85,7 +85,7 @@ test.each([
   ['a manifest without its checksum', 'manifest.json', (text: string) => text.slice(text.indexOf('\n') + 1)],
   ['another list', 'tree.json', (text: string) => text.replace(sha256Hex('x'), sha256Hex('y'))],
   ['a list that is cut', 'tree.json', (text: string) => text.slice(0, 20)],
-])('%s in the place of what was written is found out and written again', async (_what, name, change) => {
+])('the agent finds %s instead of what was written, and writes it again', async (_what, name, change) => {
   const { files, build } = await prepared(tarGz([{ name: 'run', content: 'x' }]));
   await build();
   const path = `${FOLDER}/.kubenode/${name}`;
@@ -136,7 +136,7 @@ test('a generation that is whole is not written again, and is there after a loss
   disk.pending = [];
   await build();
   expect(disk.pending).toEqual([]);
-  expect(disk.held).toBe(0);
+  expect(disk.openFolders).toBe(0);
 });
 
 test('of a damaged generation only what is damaged is replaced, since it may be the one that runs', async () => {
@@ -149,12 +149,12 @@ test('of a damaged generation only what is damaged is replaced, since it may be 
   await build();
   expect(disk.key()).toBe(before);
   expect([(await inode('a/one')) === one, await inode('b/three')]).toEqual([false, three]);
-  expect(disk.held).toBe(0);
+  expect(disk.openFolders).toBe(0);
 });
 
 test.each<[string, (files: Awaited<ReturnType<typeof prepared>>['files']) => Promise<void>]>([
   [
-    'a file in the place of a folder',
+    'a file instead of a folder',
     async (files) => {
       await files.unlink(`${FOLDER}/it/a/deep/er/two`);
       await files.rmdir(`${FOLDER}/it/a/deep/er`);
@@ -162,7 +162,7 @@ test.each<[string, (files: Awaited<ReturnType<typeof prepared>>['files']) => Pro
     },
   ],
   [
-    'a folder in the place of a file',
+    'a folder instead of a file',
     async (files) => {
       await files.unlink(`${FOLDER}/it/a/one`);
       await files.mkdir(`${FOLDER}/it/a/one`);
@@ -170,7 +170,7 @@ test.each<[string, (files: Awaited<ReturnType<typeof prepared>>['files']) => Pro
     },
   ],
   [
-    'a link in the place of a folder',
+    'a link instead of a folder',
     async (files) => {
       await files.unlink(`${FOLDER}/it/b/three`);
       await files.rmdir(`${FOLDER}/it/b`);
@@ -180,7 +180,7 @@ test.each<[string, (files: Awaited<ReturnType<typeof prepared>>['files']) => Pro
   ['another mode of a folder', (files) => files.chmodFolder(`${FOLDER}/it/a/deep`, 0o700)],
   ['another mode of its own folder', (files) => files.chmodFolder(`${FOLDER}/.kubenode`, 0o700)],
   [
-    'a file in the place of all of it',
+    'a file instead of all of it',
     async (files) => {
       await files.rename(FOLDER, '/var/lib/kubenode/components/app/elsewhere');
       await files.write(FOLDER, Buffer.from('x'), { mode: 0o644 });
@@ -196,10 +196,10 @@ test.each<[string, (files: Awaited<ReturnType<typeof prepared>>['files']) => Pro
   expect(await damagedPaths(files, FOLDER, DIGEST)).toEqual([]);
   expect(await readTree(files, FOLDER, DIGEST)).toEqual(tree);
   expect((await files.read(`${FOLDER}/it/a/deep/er/two`))?.toString()).toBe('2');
-  expect(disk.held).toBe(0);
+  expect(disk.openFolders).toBe(0);
 });
 
-test('below what is no folder nothing is checked: all of it counts as damaged', async () => {
+test('below what is no folder the agent checks nothing: all of it counts as damaged', async () => {
   const { files, build } = await prepared(ARCHIVE);
   await build();
   await files.rename(`${FOLDER}/it/a`, '/elsewhere');

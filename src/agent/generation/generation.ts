@@ -37,7 +37,7 @@ export async function buildGeneration(durable: Durable, layout: DiskLayout, stor
   const tree = await unpackAll(durable, store, manifest, draft);
   const sealed = seal(manifest, tree);
   await files.write(join(draft, TREE), Buffer.from(sealed.tree), { mode: META_MODE, sync: true });
-  // May hold what a template took from values: for the agent's eyes only.
+  // May contain what a template took from values: only the agent may read it.
   await files.write(join(draft, MANIFEST), Buffer.from(sealed.manifest), { mode: META_MODE, sync: true });
   await files.sync(join(draft, META));
   await files.sync(draft);
@@ -64,15 +64,15 @@ async function repairFrom(durable: Durable, draft: string, folder: string, tree:
 type Piece = { kind: 'folder'; path: string; mode: number } | { kind: 'file'; path: string };
 
 /**
- * The folder above is put right before. What stands in the place of a piece goes. The component may have given the folder to another user: it is
- * held open, and no link is followed on the way to it, even if one is put there meanwhile.
+ * The folder above is repaired before. What is there instead of the piece goes. The component may have given the folder to another user: it is
+ * kept open, and no link is followed on the way to it, even if one is put there meanwhile.
  */
 async function repairEntry(durable: Durable, draft: string, folder: string, piece: Piece): Promise<void> {
   const { files } = durable;
   const above = await openBelow(durable, folder, dirname(piece.path));
   try {
     const name = basename(piece.path);
-    const target = join(above.held ?? join(folder, dirname(piece.path)), name);
+    const target = join(above.stablePath ?? join(folder, dirname(piece.path)), name);
     const found = await files.stat(target);
     if (piece.kind === 'file') {
       if (found?.kind === 'folder') await discardIn(above, bytesOf(name));
@@ -97,9 +97,9 @@ async function openBelow({ files }: Durable, folder: string, path: string): Prom
     plain = join(plain, name);
     await at.close();
     at = inner;
-    if (inner?.held !== undefined || inner?.guarded !== false) continue;
+    if (inner?.stablePath !== undefined || inner?.guarded !== false) continue;
     await inner.close();
-    throw agentError('FileFailed', `${plain} is not repaired: others may write to it, and this system cannot hold a folder open by itself`);
+    throw agentError('FileFailed', `${plain} is not repaired: others may write to it, and this system cannot keep a folder open by itself`);
   }
   if (at === undefined) throw agentError('FileFailed', `${plain} is no folder: it was replaced meanwhile`);
   return at;
@@ -114,14 +114,14 @@ async function unpackAll(durable: Durable, store: ArtifactStore, manifest: Manif
   async function makeFolder(path: string): Promise<void> {
     if (path === '.' || folders.has(path)) return;
     await makeFolder(dirname(path));
-    if (seen.has(path)) throw agentError('ArchiveInvalid', `it holds "${path}" as a file and as a folder`);
+    if (seen.has(path)) throw agentError('ArchiveInvalid', `it contains "${path}" as a file and as a folder`);
     await files.mkdir(join(draft, path));
     folders.add(path);
     tree.push({ kind: 'folder', path, mode: FOLDER_MODE });
   }
   async function makeFile(path: string, mode: number, content: AsyncIterable<Uint8Array>): Promise<void> {
     await makeFolder(dirname(path));
-    if (folders.has(path) || seen.has(path)) throw agentError('ArchiveInvalid', `it holds "${path}" twice`);
+    if (folders.has(path) || seen.has(path)) throw agentError('ArchiveInvalid', `it contains "${path}" twice`);
     seen.add(path);
     const hash = createHash('sha256');
     async function* hashed(): AsyncGenerator<Uint8Array, void> {

@@ -6,7 +6,7 @@ import { entry, MIRROR, order, release, ROOT, World } from '../testing/world.ts'
 
 /* How what is wanted is made ready, and what of it is kept. */
 
-const said = (world: World, reason: string): string[] => world.events.filter((each) => each.startsWith(`${reason}: `));
+const eventsOf = (world: World, reason: string): string[] => world.events.filter((each) => each.startsWith(`${reason}: `));
 const STORE = '/var/lib/kubenode/store';
 const SPECS = '/var/lib/kubenode/specs';
 
@@ -45,7 +45,7 @@ test('what cannot be fetched is asked for ever more rarely, at least every five 
   expect(gaps[0]).toBeLessThanOrEqual(11);
   expect(Math.max(...gaps)).toBeGreaterThan(60);
   expect(Math.max(...gaps)).toBeLessThanOrEqual(302);
-  expect(said(world, 'FetchFailed')).toEqual(['FetchFailed: app 1.0.0: no MachineComponent app-1.0.0']);
+  expect(eventsOf(world, 'FetchFailed')).toEqual(['FetchFailed: app 1.0.0: no MachineComponent app-1.0.0']);
   expect(app(world)).toMatchObject({ state: 'Fetching', message: expect.stringContaining('no MachineComponent app-1.0.0') });
   release(world, '1.0.0');
   await live(world, life, () => app(world)?.state === 'Healthy');
@@ -65,7 +65,7 @@ test('a mirror that lacks an artifact, or has another, is asked five times; then
     expect(world.requests.artifact - before).toBe(5);
     expect(app(world)).toMatchObject({ version: '1.0.0', failed: { revision: 2, reason, restored: true } });
     // When it began, and when it ended.
-    expect(said(world, 'FetchFailed')).toHaveLength(2);
+    expect(eventsOf(world, 'FetchFailed')).toHaveLength(2);
     await rest(world, life, 3_600_000);
     expect(world.requests.artifact - before).toBe(5);
     release(world, '1.1.0');
@@ -83,7 +83,7 @@ test('what can never be made is tried once', async () => {
   await rest(world, life, 3_600_000);
   expect(world.requests.component - component).toBe(1);
   expect(app(world)?.failed).toMatchObject({ reason: 'TemplateUnknown', restored: true });
-  expect(said(world, 'FetchFailed')).toHaveLength(1);
+  expect(eventsOf(world, 'FetchFailed')).toHaveLength(1);
 });
 
 /** Artifacts of a server that is not this machine. */
@@ -174,7 +174,7 @@ test('a component that is made from another MachineComponent than before is not 
   release(world, '1.0.0', { spec: { files: [{ path: '/etc/app/app.conf', content: 'changed' }] } });
   const next = begin(world);
   await rest(world, next, 60_000);
-  expect(said(world, 'FetchFailed')).toEqual([
+  expect(eventsOf(world, 'FetchFailed')).toEqual([
     'FetchFailed: app 1.0.0: what is made from its MachineComponent now is not what was installed',
   ]);
   expect(world.text('/etc/app/app.conf')).toBe('version=1.0.0 color=blue\n');

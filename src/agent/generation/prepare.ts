@@ -113,8 +113,8 @@ async function prepare(ctx: AgentContext, source: Source, signal: AbortSignal): 
 }
 
 /**
- * MachineComponents never change, but for who has signed them: read once, then from this disk while its signature is accepted. What is kept carries
- * its digest, so that it needs no sync. Errors: those of `requireSigned`, before anything is fetched.
+ * MachineComponents never change, except for who has signed them: the agent reads one once, then from this disk while its signature is accepted. The kept copy has
+ * its digest in it, so that it needs no sync. Errors: those of `requireSigned`, before anything is fetched.
  */
 async function readSpec(ctx: AgentContext, { name, version }: Source, signal: AbortSignal): Promise<unknown> {
   const { files } = ctx.ports;

@@ -11,7 +11,7 @@ const next = generateKeyPairSync('ed25519').privateKey;
 const KEYS = '/etc/kubenode/component-keys';
 const VALUES = [{ name: 'color', pattern: '[a-z]+' }];
 /** Taken without an order. */
-const QUIET = { values: VALUES, probes: [], disruption: { minor: 'None', config: 'None' } };
+const NO_DISRUPTION = { values: VALUES, probes: [], disruption: { minor: 'None', config: 'None' } };
 
 interface Spec {
   version: string;
@@ -30,7 +30,7 @@ let life: Life;
 beforeEach(async () => {
   world = new World();
   world.pinned = keyLine(key, 'release');
-  release(world, '1.0.0', { spec: QUIET });
+  release(world, '1.0.0', { spec: NO_DISRUPTION });
   sign(world, 'app-1.0.0', key);
   world.change({ components: [entry('app', '1.0.0', 1)] });
   life = begin(world);
@@ -39,7 +39,7 @@ beforeEach(async () => {
   world.effects = [];
 });
 
-/** Makes the cell want it, and waits for what the agent says. */
+/** Makes the cell want it, and waits for what the agent reports. */
 async function refused(components: ComponentEntry[], name = 'app') {
   const artifacts = world.requests.artifact;
   want(world, life, components);
@@ -52,7 +52,7 @@ async function refused(components: ComponentEntry[], name = 'app') {
 
 describe('security 10, G6: an intruder who controls the API of a cell', () => {
   test.each<[string, (spec: Spec) => object]>([
-    ['a component that nobody signed', (spec) => without(spec, 'signatures')],
+    ['a component without a signature', (spec) => without(spec, 'signatures')],
     ['an empty list of signatures', (spec) => ({ ...spec, signatures: [] })],
     ['a key of his own', (spec) => ({ ...spec, signatures: [signComponent(spec, next)] })],
     [
@@ -131,14 +131,14 @@ describe('G6: a node with pinned keys', () => {
   });
 
   test('runs what is signed', async () => {
-    release(world, '1.1.0', { spec: QUIET });
+    release(world, '1.1.0', { spec: NO_DISRUPTION });
     sign(world, 'app-1.1.0', key);
     want(world, life, [entry('app', '1.1.0', 2)]);
     await live(world, life, () => app(world)?.version === '1.1.0' && app(world)?.state === 'Healthy');
   });
 
   test('takes a component once another key has signed it too, though it has read it before', async () => {
-    release(world, '1.1.0', { spec: QUIET });
+    release(world, '1.1.0', { spec: NO_DISRUPTION });
     sign(world, 'app-1.1.0', next);
     await refused([entry('app', '1.1.0', 2)]);
     sign(world, 'app-1.1.0', next, key);
@@ -158,7 +158,7 @@ describe('G6: a node with pinned keys', () => {
     ['emptied', '\n'],
     ['damaged', 'ssh-ed25519 AAAA'],
     ['taken away', undefined],
-  ])('accepts nothing while its keys are %s, and says so', async (_what, text) => {
+  ])('accepts nothing while its keys are %s, and reports that', async (_what, text) => {
     put(world, KEYS, text);
     const artifacts = world.requests.artifact;
     release(world, '1.1.0', { spec: { values: VALUES } });
@@ -170,7 +170,7 @@ describe('G6: a node with pinned keys', () => {
   });
 });
 
-test('G6: values that a component declares hold without keys, too', async () => {
+test('G6: values that a component declares are checked without keys, too', async () => {
   world = new World();
   release(world, '1.0.0', { spec: { values: [{ name: 'color', pattern: 'red|green' }] } });
   world.change({ components: [entry('app', '1.0.0', 1)] });

@@ -26,7 +26,7 @@ export async function pinKeys(durable: Durable, layout: DiskLayout, keys: string
 }
 
 /**
- * Whether a component may be obeyed here. Errors: `SignatureRefused`; `SpecInvalid`; `KeysInvalid`, while which nothing is accepted. The keys are
+ * Whether a component may be obeyed here. Errors: `SignatureRefused`; `SpecInvalid`; `KeysInvalid`, and then nothing is accepted. The keys are
  * read each time, so that a rotation needs no restart.
  */
 export async function requireSigned(ctx: AgentContext, name: string, version: string, spec: unknown): Promise<void> {

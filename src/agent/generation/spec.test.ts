@@ -206,7 +206,7 @@ test.each<[unknown, string]>([
   [{ after: Array.from({ length: 17 }, (_, index) => `a${index}.service`) }, 'at most 16'],
   [{ execStartPre: '/bin/evil' }, 'execStartPre is no directive that a component may set'],
   ['Type=oneshot', 'must be an object'],
-])('a unit cannot say %j to systemd', (systemd, message) => {
+])('a unit cannot pass %j to systemd', (systemd, message) => {
   expect(() => parseComponentSpec({ ...whole, units: [{ name: 'app', exec: ['a'], systemd }] }, linux)).toThrow(
     expect.objectContaining({ code: 'SpecInvalid', message: expect.stringContaining(message) }),
   );
@@ -235,7 +235,7 @@ test.each<[string, object, string]>([
   ],
   ['no program', { probes: [{ name: 'e', exec: { command: [] } }] }, 'spec.probes[0].exec.command must be an argument vector'],
   ['a number that is none', { healthDeadlineSeconds: 1.5 }, 'spec.healthDeadlineSeconds must be a whole number'],
-  ['a class nobody knows', { disruption: { minor: 'Dance' } }, 'spec.disruption.minor must be one of None, Reload'],
+  ['an unknown class', { disruption: { minor: 'Dance' } }, 'spec.disruption.minor must be one of None, Reload'],
 ])('%s is refused', (_what, rest, message) => {
   expect(() => parseComponentSpec({ ...whole, ...rest }, linux)).toThrow(
     expect.objectContaining({ code: 'SpecInvalid', message: expect.stringContaining(message) }),

@@ -158,7 +158,7 @@ function credentialsOf(value: unknown, files: unknown): NodeCredentials {
     const found = pathOf(fields[name], `${at}.${name}`);
     const own = OWN_FOLDERS.find((each) => `${each}/`.startsWith(`${found}/`) || `${found}/`.startsWith(`${each}/`));
     if (own !== undefined)
-      throw agentError('PathRefused', `${at}.${name} must not hold or be in ${own}, which is the agent's; got "${found}"`);
+      throw agentError('PathRefused', `${at}.${name} must not contain or be in ${own}, which is the agent's; got "${found}"`);
     if (taken.has(found)) throw agentError('SpecInvalid', `${at}.${name} is a file of the component too: "${found}"`);
     taken.add(found);
     return found;
@@ -175,7 +175,8 @@ function disposableOf(value: unknown, index: number): Disposable {
   const fields = object(value, at);
   const path = pathOf(fields['path'], `${at}.path`);
   const own = OWN_FOLDERS.find((each) => `${each}/`.startsWith(`${path}/`) || `${path}/`.startsWith(`${each}/`));
-  if (own !== undefined) throw agentError('PathRefused', `${at}.path must not hold or be in ${own}, which is the agent's; got "${path}"`);
+  if (own !== undefined)
+    throw agentError('PathRefused', `${at}.path must not contain or be in ${own}, which is the agent's; got "${path}"`);
   return { path, olderThanSeconds: count(fields['olderThanSeconds'], `${at}.olderThanSeconds`, undefined, 1) };
 }
 

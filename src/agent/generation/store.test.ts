@@ -273,7 +273,7 @@ test('a server that continues elsewhere than it was asked to is not believed', a
   });
 });
 
-test('on a full disk nothing is kept of what could not be written', async () => {
+test('a full disk keeps nothing of what could not be written', async () => {
   const { disk, store } = world();
   disk.capacity = disk.used + 20;
   await expect(store.ensure(artifact, signal)).rejects.toMatchObject({ code: 'ENOSPC' });

@@ -18,8 +18,8 @@ export interface ArtifactStore {
   ensure(artifact: { url: string; sha256: string }, signal: AbortSignal): Promise<void>;
   has(sha256: string): Promise<boolean>;
   /**
-   * Gives the bytes of an artifact that is here to a consumer. Whatever that reads of them, and however it ends, all of them are hashed before
-   * this returns. Errors: those of the consumer; `DigestMismatch` when they were not those, and then the artifact is here no more.
+   * Gives the bytes of an artifact that is here to a consumer. However much the consumer reads, and however it ends, all of them are hashed before
+   * this returns. Errors: those of the consumer; `DigestMismatch` when the bytes differ from the digest, and then the artifact is removed.
    */
   use<T>(sha256: string, consume: (bytes: AsyncIterable<Uint8Array>) => Promise<T>): Promise<T>;
   /** Removes everything but these. Returns what went. */

@@ -40,7 +40,7 @@ test('what runs and what ran before it is kept, with its artifacts and MachineCo
   expect(versions(each)).toEqual(['1.1.0', '1.2.0']);
   expect(specs(each)).toEqual(['app-1.1.0.json', 'app-1.2.0.json']);
   expect(names(each, '/var/lib/kubenode/store')).toHaveLength(2);
-  expect(each.world.disk.held).toBe(0);
+  expect(each.world.disk.openFolders).toBe(0);
 });
 
 test('what was verified last is kept, too: the cell may want it back', async () => {
@@ -56,17 +56,17 @@ test('what was verified last is kept, too: the cell may want it back', async () 
 test('what failed goes, and what a killed process had begun', async () => {
   const each = await node();
   each.world.mkdir(`${ROOT}${GENERATIONS}/app/.new-abc`);
-  each.world.mkdir(`${ROOT}${GENERATIONS}/app/somebody-elses`);
+  each.world.mkdir(`${ROOT}${GENERATIONS}/app/of-another-program`);
   await upgrade(each, '1.1.0', 2, { program: 'bad' });
   expect(app(each.world)).toMatchObject({ running: 1, failed: { revision: 2, restored: true } });
   expect(versions(each)).toEqual(['1.0.0']);
   expect(specs(each)).toEqual(['app-1.0.0.json']);
   const left = names(each, `${GENERATIONS}/app`);
-  expect(left).toContain('somebody-elses');
+  expect(left).toContain('of-another-program');
   expect(left).not.toContain('.new-abc');
 });
 
-test('of a component that is forgotten nothing is left', async () => {
+test('nothing is left of a component that is forgotten', async () => {
   const each = await node();
   const { world, life } = each;
   want(world, life, [entry('app', '1.0.0', 2, { action: 'Remove' })]);

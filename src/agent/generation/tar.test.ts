@@ -18,7 +18,7 @@ async function read(bytes: Buffer, { limits, size = 100 }: { limits?: ArchiveLim
   return out;
 }
 
-test('files and folders come with their content, in whatever pieces the bytes arrive', async () => {
+test('files and folders come with their content, in any pieces in which the bytes arrive', async () => {
   const big = 'x'.repeat(70_000);
   const bytes = tarGz([
     { name: './', type: '5' },
@@ -36,7 +36,7 @@ test('files and folders come with their content, in whatever pieces the bytes ar
   for (const size of [1, 511, 512, 4096, 1_000_000]) expect(await read(bytes, { size })).toEqual(expected);
 });
 
-test('content that nobody reads is passed over', async () => {
+test('content that no consumer reads is passed over', async () => {
   const names: string[] = [];
   for await (const entry of readTarGz(inPieces(tarGz([{ name: 'a', content: 'x'.repeat(3000) }, { name: 'b' }]), 100)))
     names.push(entry.path);
@@ -84,7 +84,7 @@ test.each([
   ['a hard link', { name: 'link', type: '1' }, 'is a hard link'],
   ['a device', { name: 'null', type: '3' }, 'is a device'],
   ['a pipe', { name: 'fifo', type: '6' }, 'is a pipe'],
-  ['a kind nobody knows', { name: 'odd', type: 'Q' }, 'of type "Q"'],
+  ['an unknown kind', { name: 'odd', type: 'Q' }, 'of type "Q"'],
   ['content that is cut', { name: 'cut', content: 'x', size: 9000 }, 'ends in the middle'],
 ])('%s is refused', async (_what, item, message) => {
   await expect(read(tarGz([item]))).rejects.toMatchObject({ code: 'ArchiveInvalid', message: expect.stringContaining(message) });
@@ -161,7 +161,7 @@ test.each([
   ['a name of more than 255 bytes', 'é'.repeat(128), 'more than 255 bytes'],
   ['a path of more than 1,024 bytes', Array.from({ length: 9 }, () => 'n'.repeat(120)).join('/'), 'more than 1024 bytes'],
   ['more than 64 folders', Array.from({ length: 65 }, () => 'd').join('/'), 'folders deep'],
-])('security 7: %s, which no disk could hold or anybody look through, is refused', async (_what, name, message) => {
+])('security 7: %s, too many or too large for a disk or a reader, is refused', async (_what, name, message) => {
   const items = [{ name: 'x', type: 'L', content: `${name}\0` }, { name: 'a' }];
   await expect(read(tarGz(items))).rejects.toMatchObject({ code: 'ArchiveInvalid', message: expect.stringContaining(message) });
 });
@@ -212,10 +212,10 @@ test.each([
   expect(found.map(([what]) => what)).toEqual(expected);
 });
 
-test('a header that holds no number where one belongs is refused', async () => {
+test('a header that contains no number where one belongs is refused', async () => {
   await expect(read(patched(tar([{ name: 'a' }]), [124, '0000000009\0']))).rejects.toMatchObject({
     code: 'ArchiveInvalid',
-    message: 'a header holds no number where one belongs',
+    message: 'a header contains no number where one belongs',
   });
 });
 
@@ -247,7 +247,7 @@ test('a global header does not set a name', async () => {
   expect(await read(tarGz([{ name: 'x', type: 'g', content: '10 path=b\n' }, { name: 'a' }]))).toEqual([['file a', '']]);
 });
 
-test('a folder has no content, whatever its header contains', async () => {
+test('a folder has no content, even if its header has a size', async () => {
   expect(
     await read(
       tarGz([
@@ -270,7 +270,7 @@ test('a folder counts once, whether it has a header, is named by paths, or both'
   await expect(read(tarGz(implied), { limits: { bytes: 100_000, entries: 3 } })).rejects.toMatchObject({ code: 'TooLarge' });
 });
 
-test('what is executable by anybody is', async () => {
+test('what is executable by any user is executable', async () => {
   const found = await read(
     tarGz([
       { name: 'a', mode: 0o654 },

@@ -68,7 +68,7 @@ async function* readTar(stream: AsyncIterable<Uint8Array>, limits: ArchiveLimits
   let longName: string | undefined;
   let pax: Record<string, string> = {};
   const count = (): void => {
-    if (++entries > limits.entries) throw agentError('TooLarge', `it holds more than ${limits.entries} entries`);
+    if (++entries > limits.entries) throw agentError('TooLarge', `it contains more than ${limits.entries} entries`);
   };
   for (;;) {
     const header = await bytes.take(BLOCK);
@@ -144,7 +144,7 @@ function numberAt(header: Buffer, offset: number, length: number): number {
   // GNU writes what octal has no room for in base 256, with the first bit set.
   if (((header[offset] ?? 0) & 0x80) !== 0) return Number(header.readBigUInt64BE(offset + length - 8));
   const digits = header.toString('latin1', offset, offset + length).replaceAll(/[\0 ]/g, '');
-  if (!/^[0-7]*$/.test(digits)) throw agentError('ArchiveInvalid', 'a header holds no number where one belongs');
+  if (!/^[0-7]*$/.test(digits)) throw agentError('ArchiveInvalid', 'a header contains no number where one belongs');
   return digits === '' ? 0 : Number.parseInt(digits, 8);
 }
 
@@ -175,7 +175,7 @@ interface ByteReader {
 /** `most`: bytes that are read in all. */
 function byteReader(stream: AsyncIterable<Uint8Array>, most: number): ByteReader {
   const chunks = stream[Symbol.asyncIterator]();
-  let held: Buffer = Buffer.alloc(0);
+  let chunk: Buffer = Buffer.alloc(0);
   let had = 0;
 
   async function more(): Promise<boolean> {
@@ -183,16 +183,16 @@ function byteReader(stream: AsyncIterable<Uint8Array>, most: number): ByteReader
     if (next.done === true) return false;
     had += next.value.byteLength;
     if (had > most) throw agentError('TooLarge', `unpacked it is more than ${most} bytes`);
-    held = Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength);
+    chunk = Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength);
     return true;
   }
 
   async function* part(length: number): AsyncGenerator<Uint8Array, void> {
     let left = length;
     while (left > 0) {
-      if (held.length === 0 && !(await more())) throw agentError('ArchiveInvalid', 'it ends in the middle');
-      const piece = held.subarray(0, left);
-      held = held.subarray(piece.length);
+      if (chunk.length === 0 && !(await more())) throw agentError('ArchiveInvalid', 'it ends in the middle');
+      const piece = chunk.subarray(0, left);
+      chunk = chunk.subarray(piece.length);
       left -= piece.length;
       if (piece.length > 0) yield piece;
     }
@@ -211,8 +211,8 @@ function byteReader(stream: AsyncIterable<Uint8Array>, most: number): ByteReader
     async end(longest) {
       let zeros = 0;
       do {
-        zeros += held.length;
-        if (held.some((byte) => byte !== 0)) throw agentError('ArchiveInvalid', 'something follows its end');
+        zeros += chunk.length;
+        if (chunk.some((byte) => byte !== 0)) throw agentError('ArchiveInvalid', 'something follows its end');
         if (zeros > longest) throw agentError('TooLarge', `more than ${longest} bytes follow its end`);
       } while (await more());
     },

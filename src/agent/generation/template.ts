@@ -20,8 +20,8 @@ export interface Variables {
 const LABELS = 'machine.labels.';
 
 /**
- * Replaces `{{path.to.value}}`, once and without logic: what is put in is not expanded again. Label keys hold dots and slashes, so what
- * follows `machine.labels.` is one key. `where` is the place in the MachineComponent, for messages.
+ * Replaces `{{path.to.value}}`, once and without logic: what is put in is not expanded again. Label keys contain dots and slashes, so what
+ * follows `machine.labels.` is one key. `where` is the path in the MachineComponent, for messages.
  * Errors: `TemplateInvalid`, `TemplateUnknown`.
  */
 export function expand(template: string, variables: Variables, where: string): string {

@@ -15,7 +15,7 @@ export interface ArtifactTransfer {
   close(): void;
 }
 
-/** A server that sends a byte now and then would hold up a change for ever. */
+/** A server that sends a byte now and then would delay a change without end. */
 export function limitedTransfer(clock: Clock, caller: AbortSignal): ArtifactTransfer {
   const controller = new AbortController();
   const end = (why: Error): void => controller.abort(why);

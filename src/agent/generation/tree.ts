@@ -7,7 +7,7 @@ import { ARCHIVE_LIMITS } from './tar.ts';
 
 /*
  * What belongs into a generation's folder, and what of it is missing or differs. `.kubenode/manifest.json` carries its own sha256 and that of
- * `.kubenode/tree.json`, which lists every file and folder that was unpacked: neither is trusted only because it is there.
+ * `.kubenode/tree.json`, which lists every file and folder that was unpacked: the agent trusts neither only because it is there.
  */
 
 export type TreeEntry =
@@ -86,7 +86,7 @@ export async function damagedEntries(
   const lost = new Set<string>();
   for (const entry of tree) {
     const path = join(folder, entry.path);
-    // Below what is no folder of ours nothing is checked: it may be a link that leads anywhere.
+    // The agent checks nothing below what is no folder of ours: it may be a link that leads anywhere.
     if (lost.has(dirname(entry.path))) {
       damaged.push(entry.path);
       if (entry.kind === 'folder') lost.add(entry.path);

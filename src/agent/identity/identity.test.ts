@@ -122,7 +122,7 @@ describe('an agent', () => {
     for (const text of ['{"kind":', JSON.stringify({ ...JSON.parse(inode.data.toString()), machineUID: 'another' }), '[]', '7']) {
       inode.data = Buffer.from(text);
       const next = world.start();
-      await world.until('it says so', () => next.log.lines.some(({ message }) => message.includes('not admitted')));
+      await world.until('it reports that', () => next.log.lines.some(({ message }) => message.includes('not admitted')));
       await next.stop();
     }
   });
@@ -142,7 +142,7 @@ describe('an agent', () => {
     await admitted(agent);
   });
 
-  it('holds requests while it is being admitted', async () => {
+  it('keeps requests waiting while it is being admitted', async () => {
     const agent = world.start();
     let status: number | undefined;
     void agent.identity.transport({ method: 'GET', path: '/version' }).then((answer) => (status = answer.status));

@@ -35,7 +35,7 @@ interface Pause {
 
 /**
  * Who this agent is: a key of its own and the certificate for it, issued for a token that works once, renewed at two thirds of its life; where the
- * cluster signs none, a token in its place (docs/protocols.md#g1). Killed at any moment it goes on from what is on its disk. Whatever it is refused, the
+ * cluster signs none, a token instead (docs/protocols.md#g1). Killed at any moment it goes on from what is on its disk. Even when every request is refused, the
  * node is kept as it is.
  */
 export function createIdentity(options: IdentityOptions): AgentIdentity {

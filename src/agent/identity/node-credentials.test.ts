@@ -11,7 +11,7 @@ import type { AgentContext } from '../context.ts';
 import { createDurable } from '../disk/durable.ts';
 import { makeRequest, pemOf } from './request.ts';
 import { layoutOf } from '../disk/layout.ts';
-import { heldIn, heldInPem, keepNodeCredentials, kubeconfigOf } from './node-credentials.ts';
+import { certificateIn, certificateInPem, keepNodeCredentials, kubeconfigOf } from './node-credentials.ts';
 import type { NodeCertificates } from './node-credentials.ts';
 import { nodeFiles } from '../ports/files.ts';
 
@@ -60,20 +60,20 @@ test('the kubelet gets a kubeconfig for its own node and nothing else, with a ke
   await keepNodeCredentials(contextOf(signing()), CREDENTIALS);
   expect(statSync(join(root, CREDENTIALS.kubeconfig)).mode & 0o777).toBe(0o600);
   expect(readFileSync(join(root, CREDENTIALS.certificateAuthority), 'utf8')).toBe(authority.certificate);
-  expect(heldIn(config(), 'n1', Date.now(), 1)).toBeDefined();
-  expect(heldIn(config(), 'n2', Date.now(), 1)).toBeUndefined();
+  expect(certificateIn(config(), 'n1', Date.now(), 1)).toBeDefined();
+  expect(certificateIn(config(), 'n2', Date.now(), 1)).toBeUndefined();
   const parsed = JSON.parse(config()) as { clusters: [{ cluster: { server: string } }]; users: [{ user: object }] };
   expect(parsed.clusters[0].cluster.server).toBe('https://10.0.0.1:6443');
   expect(Object.keys(parsed.users[0].user)).toEqual(['client-certificate-data', 'client-key-data']);
 });
 
-test('what is good is kept, and nobody is asked; another address of the server changes only that', async () => {
+test('good files are kept without a request; another address of the server changes only that', async () => {
   await keepNodeCredentials(contextOf(signing()), CREDENTIALS);
-  const before = heldIn(config(), 'n1', Date.now(), 1);
+  const before = certificateIn(config(), 'n1', Date.now(), 1);
   chmodSync(join(root, CREDENTIALS.kubeconfig), 0o644);
   await keepNodeCredentials(contextOf(signing(), 'https://10.0.0.2:6443'), CREDENTIALS);
   expect(asked).toHaveLength(1);
-  expect(heldIn(config(), 'n1', Date.now(), 1)).toEqual(before);
+  expect(certificateIn(config(), 'n1', Date.now(), 1)).toEqual(before);
   expect(config()).toContain('https://10.0.0.2:6443');
   expect(statSync(join(root, CREDENTIALS.kubeconfig)).mode & 0o777).toBe(0o600);
 });
@@ -89,7 +89,7 @@ test.each([
   writeFileSync(join(root, CREDENTIALS.kubeconfig), text);
   await keepNodeCredentials(contextOf(signing()), CREDENTIALS);
   expect(asked).toHaveLength(1);
-  expect(heldIn(config(), 'n1', Date.now(), 1)).toBeDefined();
+  expect(certificateIn(config(), 'n1', Date.now(), 1)).toBeDefined();
 });
 
 test('a certificate of another key or another node is not taken', async () => {
@@ -107,7 +107,7 @@ test('a certificate of another key or another node is not taken', async () => {
   const answer = await ofOther('system:node:n2')({ name: '', request: '' }, 1, new AbortController().signal);
   if (answer.is !== 'Issued') throw new Error('not issued');
   const text = kubeconfigOf({ server: 's', certificateAuthority: 'c' }, 'n1', { certificate: answer.certificate, key });
-  expect(heldIn(text, 'n1', Date.now(), 1)).toBeUndefined();
+  expect(certificateIn(text, 'n1', Date.now(), 1)).toBeUndefined();
 });
 
 test('a refusal reports by whom and why; one that is good for a while yet goes on', async () => {
@@ -135,8 +135,8 @@ test('a program that does not renew gets certificate and key as a file that it r
   expect(statSync(path).mode & 0o777).toBe(0o600);
   const parsed = JSON.parse(config()) as { users: [{ name: string; user: object }] };
   expect(parsed.users[0]).toEqual({ name: 'system:node:n1', user: { 'client-certificate': path, 'client-key': path } });
-  expect(heldInPem(pemFile(), 'n1', Date.now(), 1)).toBeDefined();
-  expect(heldInPem(pemFile(), 'n2', Date.now(), 1)).toBeUndefined();
+  expect(certificateInPem(pemFile(), 'n1', Date.now(), 1)).toBeDefined();
+  expect(certificateInPem(pemFile(), 'n2', Date.now(), 1)).toBeUndefined();
   const [before, kubeconfig] = [pemFile(), config()];
   await keepNodeCredentials(contextOf(signing()), credentials);
   expect([pemFile(), asked.length]).toEqual([before, 1]);
@@ -156,15 +156,15 @@ test('a program that does not renew gets certificate and key as a file that it r
     const times = asked.length;
     await keepNodeCredentials(contextOf(signing()), credentials);
     expect(asked).toHaveLength(times + 1);
-    expect(heldInPem(pemFile(), 'n1', Date.now(), 1)).toBeDefined();
+    expect(certificateInPem(pemFile(), 'n1', Date.now(), 1)).toBeDefined();
   }
 });
 
-test('a link in its place is replaced, and what it leads to is neither read nor written', async () => {
+test('a link instead of the file is replaced, and what it leads to is neither read nor written', async () => {
   mkdirSync(join(root, 'etc/kubernetes'), { recursive: true });
   writeFileSync(join(root, 'secret'), 'secret', { mode: 0o600 });
   symlinkSync(join(root, 'secret'), join(root, CREDENTIALS.kubeconfig));
   await keepNodeCredentials(contextOf(signing()), CREDENTIALS);
   expect(readFileSync(join(root, 'secret'), 'utf8')).toBe('secret');
-  expect(heldIn(config(), 'n1', Date.now(), 1)).toBeDefined();
+  expect(certificateIn(config(), 'n1', Date.now(), 1)).toBeDefined();
 });

@@ -39,12 +39,12 @@ const RENEWAL_CHECK_MS = 300_000;
 const MODE = 0o600;
 const AUTHORITY_MODE = 0o644;
 
-interface HeldCertificate {
+interface StoredCertificate {
   certificate: string;
   key: string;
 }
 
-/** Makes the files good, unless they are. Errors: `CredentialsRefused`, `PathRefused`, `FileFailed`, those of the API server. */
+/** Makes the files valid, unless they are. Errors: `CredentialsRefused`, `PathRefused`, `FileFailed`, those of the API server. */
 export async function keepNodeCredentials(ctx: AgentContext, credentials: NodeCredentials): Promise<void> {
   const { ports, layout, durable, node } = ctx;
   const { kubeconfig, certificateAuthority, clientCertificate } = credentials;
@@ -53,25 +53,29 @@ export async function keepNodeCredentials(ctx: AgentContext, credentials: NodeCr
     throw agentError('CredentialsRefused', 'this agent has no API server to ask for the certificate of its node');
   await placeFile(durable, layout.root, { path: certificateAuthority, content: certificates.certificateAuthority, mode: AUTHORITY_MODE });
   const text = await readPlaced(ctx, clientCertificate ?? kubeconfig);
-  const readFrom = clientCertificate === undefined ? heldIn : heldInPem;
+  const readFrom = clientCertificate === undefined ? certificateIn : certificateInPem;
   const present = readFrom(text, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 2 / 3);
-  const held =
+  const stored =
     present ??
     (await asked(ctx, certificates).catch((error: unknown) =>
       orElse(ctx, readFrom(text, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 1), error),
     ));
   // What the kubeconfig names is there before it.
   if (clientCertificate !== undefined)
-    await placeFile(durable, layout.root, { path: clientCertificate, content: `${held.certificate.trimEnd()}\n${held.key}`, mode: MODE });
-  const user = clientCertificate === undefined ? held : { file: onNode(layout.root, clientCertificate) };
+    await placeFile(durable, layout.root, {
+      path: clientCertificate,
+      content: `${stored.certificate.trimEnd()}\n${stored.key}`,
+      mode: MODE,
+    });
+  const user = clientCertificate === undefined ? stored : { file: onNode(layout.root, clientCertificate) };
   await placeFile(durable, layout.root, { path: kubeconfig, content: kubeconfigOf(certificates, node.name, user), mode: MODE });
 }
 
 /** One that is good for a while yet is no reason to stop. */
-function orElse(ctx: AgentContext, held: HeldCertificate | undefined, error: unknown): HeldCertificate {
-  if (held === undefined || ctx.signal.aborted) throw error;
+function orElse(ctx: AgentContext, stored: StoredCertificate | undefined, error: unknown): StoredCertificate {
+  if (stored === undefined || ctx.signal.aborted) throw error;
   ctx.ports.log.warn({ error: messageOf(error) }, 'the credentials of the node were not renewed; what is there is still good');
-  return held;
+  return stored;
 }
 
 /** Until the signal. */
@@ -81,9 +85,9 @@ export async function keepNodeCredentialsGood(ctx: AgentContext): Promise<void> 
   while (!signal.aborted) {
     await sleep(ports.clock, RENEWAL_CHECK_MS * (0.75 + ports.random() / 2), signal).catch(() => undefined);
     if (signal.aborted || records.trouble !== undefined || records.journal === undefined) continue;
-    const held = (await ports.files.stat(layout.hold)) !== undefined;
+    const onHold = (await ports.files.stat(layout.hold)) !== undefined;
     const manifests = [...records.installed.values()].flatMap(({ manifest }) => manifest ?? []);
-    if (!held) await renewNodeCredentials(ctx, manifests).catch(() => undefined);
+    if (!onHold) await renewNodeCredentials(ctx, manifests).catch(() => undefined);
   }
 }
 
@@ -101,7 +105,7 @@ async function renewNodeCredentials(ctx: AgentContext, manifests: Iterable<Manif
 }
 
 /** What is there and good: of this node, of its key, and not past this part of its life. */
-export function heldIn(text: string | undefined, nodeName: string, nowMs: number, part: number): HeldCertificate | undefined {
+export function certificateIn(text: string | undefined, nodeName: string, nowMs: number, part: number): StoredCertificate | undefined {
   if (text === undefined) return undefined;
   try {
     const { users } = JSON.parse(text) as { users?: { user?: Record<string, unknown> }[] };
@@ -112,13 +116,13 @@ export function heldIn(text: string | undefined, nodeName: string, nowMs: number
     });
     return isGood(certificate, key, nodeName, nowMs, part) ? { certificate, key } : undefined;
   } catch {
-    // Of another form, or of somebody else.
+    // In another form, or from another program.
     return undefined;
   }
 }
 
 /** The same of a file that has certificate and key. */
-export function heldInPem(text: string | undefined, nodeName: string, nowMs: number, part: number): HeldCertificate | undefined {
+export function certificateInPem(text: string | undefined, nodeName: string, nowMs: number, part: number): StoredCertificate | undefined {
   const [certificate, key] = [/-----BEGIN CERTIFICATE-----[^]*-----END CERTIFICATE-----\n/, /-----BEGIN PRIVATE KEY-----[^]*$/].map(
     (pattern) => pattern.exec(text ?? '')?.[0],
   );
@@ -126,7 +130,7 @@ export function heldInPem(text: string | undefined, nodeName: string, nowMs: num
   try {
     return isGood(certificate, key, nodeName, nowMs, part) ? { certificate, key } : undefined;
   } catch {
-    // Cut off, or of somebody else.
+    // Cut off, or from another program.
     return undefined;
   }
 }
@@ -143,7 +147,7 @@ function isGood(certificate: string, key: string, nodeName: string, nowMs: numbe
   );
 }
 
-async function asked(ctx: AgentContext, certificates: NodeCertificates): Promise<HeldCertificate> {
+async function asked(ctx: AgentContext, certificates: NodeCertificates): Promise<StoredCertificate> {
   const { node, ports, signal } = ctx;
   const { clock } = ports;
   const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
@@ -157,8 +161,8 @@ async function asked(ctx: AgentContext, certificates: NodeCertificates): Promise
   for (let waitMs = 50; ; waitMs = Math.min(2 * waitMs, 2_000)) {
     switch (answer.is) {
       case 'Issued': {
-        const held = { certificate: answer.certificate, key: key.export({ type: 'pkcs8', format: 'pem' }).toString() };
-        if (isGood(held.certificate, held.key, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 1)) return held;
+        const issued = { certificate: answer.certificate, key: key.export({ type: 'pkcs8', format: 'pem' }).toString() };
+        if (isGood(issued.certificate, issued.key, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 1)) return issued;
         throw agentError(
           'CredentialsRefused',
           `the certificate that was issued is not for system:node:${node.name} and its key, or is over`,
@@ -185,7 +189,7 @@ async function asked(ctx: AgentContext, certificates: NodeCertificates): Promise
 export function kubeconfigOf(
   { server, certificateAuthority }: Pick<NodeCertificates, 'server' | 'certificateAuthority'>,
   nodeName: string,
-  held: HeldCertificate | { file: string },
+  user: StoredCertificate | { file: string },
 ): string {
   const encoded = (text: string): string => Buffer.from(text).toString('base64');
   const name = 'kubenode';
@@ -197,9 +201,9 @@ export function kubeconfigOf(
       {
         name: `system:node:${nodeName}`,
         user:
-          'file' in held
-            ? { 'client-certificate': held.file, 'client-key': held.file }
-            : { 'client-certificate-data': encoded(held.certificate), 'client-key-data': encoded(held.key) },
+          'file' in user
+            ? { 'client-certificate': user.file, 'client-key': user.file }
+            : { 'client-certificate-data': encoded(user.certificate), 'client-key-data': encoded(user.key) },
       },
     ],
     contexts: [{ name, context: { cluster: name, user: `system:node:${nodeName}` } }],

@@ -41,7 +41,7 @@ export interface Session {
   refused: boolean;
   /** A renewal was denied, and the bootstrap file has a token that was not tried. */
   readmit: boolean;
-  /** SHA-256 of a bootstrap token that admits nobody any more. */
+  /** SHA-256 of a bootstrap token that admits no machine any more. */
   spent: string | undefined;
   /** Why no admission can succeed until the bootstrap file has another token. */
   hopeless: string | undefined;
@@ -55,7 +55,7 @@ export interface Session {
 }
 
 const POLL = { admission: { baseMs: 60, maxMs: 60_000 }, renewal: { baseMs: 200, maxMs: 300_000 } };
-/** A signer that has not signed by then may never; from then on the token in its place is asked for, too. */
+/** A signer that has not signed by then may never; from then on a token is asked for, too. */
 const SIGNER_MS = 5_000;
 
 export function newSession(ports: IdentityPorts, seconds: number): Session {
@@ -128,7 +128,7 @@ export async function progress(session: Session, by: Client, pending: PendingReq
   return answer;
 }
 
-/** Takes what was issued, or the token in its place. Returns whether there is a new identity. */
+/** Takes what was issued, or the token instead. Returns whether there is a new identity. */
 export async function take(
   session: Session,
   by: Client,

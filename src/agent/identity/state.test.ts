@@ -34,7 +34,7 @@ test.each([certificate, token])('an identity of kind $kind is read as it was ado
 
 test.each([
   ['no kind', but(certificate, 'kind')],
-  ['a kind nobody knows', but(certificate, 'kind', 'Password')],
+  ['an unknown kind', but(certificate, 'kind', 'Password')],
   ['no key', but(certificate, 'key')],
   ['a key that is no text', but(certificate, 'key', 7)],
   ['no certificate', but(certificate, 'certificate')],

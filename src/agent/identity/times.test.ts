@@ -165,7 +165,7 @@ function start(): void {
 
 /** Certificates are made in real time, which the clock must not outrun. */
 async function calm(): Promise<void> {
-  for (let quiet = 0; quiet < 2; quiet = open === 0 ? quiet + 1 : 0) {
+  for (let idle = 0; idle < 2; idle = open === 0 ? idle + 1 : 0) {
     await settle();
     if (open > 0) await setTimeout(1);
   }
@@ -285,7 +285,7 @@ describe('an admission', () => {
     expect((await state.pending())?.name).toBe(name);
   });
 
-  test('that gives somebody else’s certificate is begun again with another request', async () => {
+  test('that gives the certificate of another machine is begun again with another request', async () => {
     judgement = 'foreign';
     start();
     await pass(200, 10);
@@ -297,7 +297,7 @@ describe('an admission', () => {
     expect(await kind()).toBe('Certificate');
   });
 
-  test('that a server which is away holds up is tried ever more slowly, at once again after a success', async () => {
+  test('that a server which is away delays is tried ever more slowly, at once again after a success', async () => {
     reachable = false;
     draw = 1;
     start();
@@ -346,7 +346,7 @@ describe('an admission', () => {
 });
 
 describe('G2: a signer', () => {
-  test('that does not respond is given 5 s after the approval, before a token is asked for in its place', async () => {
+  test('that does not respond is given 5 s after the approval, before a token is asked for instead', async () => {
     judgement = 'wait';
     start();
     await pass(MINUTE);
@@ -388,7 +388,7 @@ describe('G2: a signer', () => {
     expect(await kind()).toBe('Token');
   });
 
-  test('that was only slow: its certificate takes the place of the token', async () => {
+  test('that was only slow: its certificate replaces the token', async () => {
     judgement = 'fail';
     start();
     await pass(SECOND);
@@ -554,7 +554,7 @@ describe('an identity', () => {
     expect(connected).toEqual(['certificate']);
   });
 
-  test('closes what it holds', async () => {
+  test('closes what it keeps open', async () => {
     judgement = 'wait';
     start();
     await pass(SECOND);

@@ -34,7 +34,7 @@ function answers(status: object | undefined, request = pending.request): Interce
 const condition = (type: string, rest: object = {}) => ({ type, status: 'True', ...rest });
 
 test.each<[string, object | undefined, object]>([
-  ['nobody has judged it', undefined, { is: 'Waiting', approved: false }],
+  ['it is not judged yet', undefined, { is: 'Waiting', approved: false }],
   ['nothing came of it', { conditions: [] }, { is: 'Waiting', approved: false }],
   ['it is approved', { conditions: [condition('Approved')] }, { is: 'Waiting', approved: true }],
   ['it is approved and signed', { conditions: [condition('Approved')], certificate: base64 }, { is: 'Issued', certificate: CERTIFICATE }],
@@ -44,11 +44,11 @@ test.each<[string, object | undefined, object]>([
     { conditions: [condition('Approved'), condition('Failed', { reason: 'Invalid', message: 'not here' })] },
     { is: 'Failed', why: 'Invalid: not here' },
   ],
-  ['the signer failed in silence', { conditions: [condition('Failed')] }, { is: 'Failed', why: '' }],
+  ['the signer failed without a reason', { conditions: [condition('Failed')] }, { is: 'Failed', why: '' }],
   ['it is denied', { conditions: [condition('Denied', { reason: 'NotNow' })] }, { is: 'Denied', why: 'NotNow' }],
   ['it is denied with words only', { conditions: [condition('Denied', { message: 'no' })] }, { is: 'Denied', why: 'no' }],
   [
-    'it is denied, whatever else is there',
+    'it is denied, with any other condition',
     { conditions: [condition('Approved'), condition('Denied', { reason: 'NotNow' })], certificate: base64 },
     { is: 'Denied', why: 'NotNow' },
   ],
@@ -115,14 +115,14 @@ test.each<[string, object]>([
 test.each([
   [404, 'NotFound'],
   [403, 'Forbidden'],
-])('G2: %i says that this machine was given none', async (status, reason) => {
+])('G2: %i means that this machine was given none', async (status, reason) => {
   api.intercept(() => statusResponse(status, reason));
   expect(await standInToken(client(), machine, 3600, signal)).toBeUndefined();
 });
 
 test('G2: a server that fails has given no answer, and 401 is another case', async () => {
   let status = 500;
-  api.intercept(() => statusResponse(status, 'Whatever'));
+  api.intercept(() => statusResponse(status, 'AnyReason'));
   const failure = (): Promise<unknown> => standInToken(client(), machine, 3600, signal).catch((error: unknown) => error);
   expect(isUnauthorized(await failure())).toBe(false);
   status = 401;

@@ -155,7 +155,7 @@ test('a change of class Reboot is finished after the boot, with one reboot', asy
   give(world, life, order(world, 'op'));
   await live(world, life, () => world.rebootAsked);
   life.end();
-  // Killed and started again in the same boot: it asks again, and nobody counts that.
+  // Killed and started again in the same boot: it asks again, and that is not counted.
   const again = begin(world);
   await rest(world, again, 30_000);
   again.end();

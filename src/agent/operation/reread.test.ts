@@ -6,7 +6,7 @@ import { entry, order, putOld, release, repair, START_MS, type World } from '../
 
 /* Which input the agent trusts, and what it reports. */
 
-const said = (world: World, reason: string): string[] => world.events.filter((each) => each.startsWith(`${reason}: `));
+const eventsOf = (world: World, reason: string): string[] => world.events.filter((each) => each.startsWith(`${reason}: `));
 const ended = (world: World, id = 'op') => world.status.operation?.id === id && world.status.operation.state === 'Done';
 const did = (world: World) => world.effects.map((each) => `${each.what} ${each.name}`.trim());
 
@@ -88,7 +88,7 @@ test('a Repair that is refused is reported by its id, one that was done by what 
   await live(world, life, () => ended(world));
   give(world, life, repair(world, 'next', 'CleanDisk', { belowPercent: 99 }));
   await live(world, life, () => ended(world, 'next'));
-  expect(said(world, 'RepairEnded')).toEqual([
+  expect(eventsOf(world, 'RepairEnded')).toEqual([
     'RepairEnded: op: PermanentFailure: this agent knows no Repair Reinstall',
     expect.stringContaining('RepairEnded: CleanDisk below 99 % (operation next): Succeeded: '),
   ]);
@@ -107,14 +107,14 @@ test('what a person should check is a Warning, what went as it should is not', a
   await waiting(world, life);
   give(world, life, order(world, 'op'));
   await live(world, life, () => ended(world));
-  expect(said(world, 'Switched')).toEqual(['Switched: app 1.1.0']);
+  expect(eventsOf(world, 'Switched')).toEqual(['Switched: app 1.1.0']);
   expect(world.warnings).toHaveLength(2);
   release(world, '1.2.0', { program: 'bad' });
   want(world, life, [entry('app', '1.2.0', 3)]);
   await live(world, life, () => app(world)?.revision === 3 && app(world)?.needs !== undefined);
   give(world, life, order(world, 'op-2'));
   await live(world, life, () => ended(world, 'op-2'));
-  expect(said(world, 'Restored')).toEqual([
+  expect(eventsOf(world, 'Restored')).toEqual([
     'Restored: app revision 3: ProbesFailed: probe answers: exit code 1: app is not 1.2.0; what ran before runs again',
   ]);
   expect(world.warnings.slice(2)).toEqual(['Restored']);
@@ -122,7 +122,7 @@ test('what a person should check is a Warning, what went as it should is not', a
   await live(world, life, () => app(world)?.revision === 4 && app(world)?.needs !== undefined);
   give(world, life, order(world, 'op-3'));
   await live(world, life, () => ended(world, 'op-3'));
-  expect(said(world, 'Removed')).toEqual(['Removed: app']);
+  expect(eventsOf(world, 'Removed')).toEqual(['Removed: app']);
   expect(world.warnings).toHaveLength(3);
 });
 
@@ -131,7 +131,9 @@ test('a first install that fails is reported as one after which nothing runs, an
   release(world, '2.0.0', { name: 'web', program: 'bad' });
   want(world, life, [entry('app', '1.0.0', 1), entry('web', '2.0.0', 1)]);
   await live(world, life, () => world.component('web')?.failed !== undefined);
-  expect(said(world, 'Failed')).toEqual([expect.stringMatching(/^Failed: web revision 1: ProbesFailed: .*; nothing could be restored$/)]);
+  expect(eventsOf(world, 'Failed')).toEqual([
+    expect.stringMatching(/^Failed: web revision 1: ProbesFailed: .*; nothing could be restored$/),
+  ]);
   expect(world.component('web')).toMatchObject({ state: 'Failed', running: 0 });
   expect(app(world)?.state).toBe('Healthy');
 });
@@ -169,7 +171,7 @@ test('the way back restarts nothing that was not restarted on the way there', as
   expect(world.text('/etc/app/app.conf')).toContain('color=red');
 });
 
-test('a unit that the next version lacks is stopped, a file that it lacks goes, and what both have stays in its place', async () => {
+test('a unit that the next version lacks is stopped, a file that it lacks goes, and what both have stays where it is', async () => {
   const units = [
     { name: 'app', exec: ['{{dir}}/bin'] },
     { name: 'helper', exec: ['{{dir}}/bin', 'helper'] },

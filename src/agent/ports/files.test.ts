@@ -41,7 +41,7 @@ test('no link is followed: not for a mode, not for bytes that are hashed, not at
   await expect(files.write(join(folder, 'file'), Buffer.from('x'), { mode: 0o644 })).rejects.toMatchObject({ code: 'ELOOP' });
 });
 
-test.runIf(process.platform === 'linux')('a watch says what changed in its folder', async () => {
+test.runIf(process.platform === 'linux')('a watch reports what changed in its folder', async () => {
   const changed = new Set<string | undefined>();
   const end = files.watch(folder, (name) => changed.add(name));
   try {

@@ -35,7 +35,7 @@ export interface FileStat {
 
 export interface FileWriteOptions {
   mode: number;
-  /** At the end of what is there, instead of in its place. */
+  /** Appends to what is there, instead of replacing it. */
   append?: boolean;
   /** Returns when the data would survive a loss of power. A sync that fails is never repeated: what was written may be gone. */
   sync?: boolean;
@@ -81,7 +81,7 @@ const CHUNK = 64 * 1024;
 /** Who may write a file must not decide how much memory the agent takes. */
 const MOST_READ = 64 * 1024 * 1024;
 
-/** A pipe that somebody put there is not waited for. Returns the size. Errors: `FileFailed`. */
+/** Does not wait for a pipe that another program put there. Returns the size. Errors: `FileFailed`. */
 async function regular(file: number, path: string): Promise<number> {
   const found = await fstat(file);
   if (!found.isFile()) throw agentError('FileFailed', `${path} is no regular file`);

@@ -21,16 +21,16 @@ export interface FoundEntry {
 export const bytesOf = (path: string): string => Buffer.from(path).toString('latin1');
 
 /**
- * A folder that is held open. What is done through it is done in that very folder, wherever its path leads meanwhile, and no link is ever
- * followed. Names are bytes, one a character (latin1): they may hold anything but `/` and NUL.
+ * A folder that is kept open. Its methods act in exactly this folder, wherever its path leads meanwhile, and no link is ever
+ * followed. Names are bytes, one a character (latin1): they may contain any byte except `/` and NUL.
  */
 export interface OpenFolder {
   readonly identity: string;
   readonly device: string;
-  /** Nobody but root and the agent's own user owns it or may change the names in it. */
+  /** Only root and the agent's own user own it and may change the names in it. */
   readonly guarded: boolean;
-  /** A path that leads into this very folder while it is open, whatever becomes of its name. undefined: this system has none. */
-  readonly held: string | undefined;
+  /** A path that leads into exactly this folder while it is open, even if its name changes. undefined: this system has none. */
+  readonly stablePath: string | undefined;
   /** Where it is now, links resolved; as bytes. */
   realpath(): Promise<string>;
   /** In no order. To be read to its end, or ended by `break`. */
@@ -57,7 +57,7 @@ export async function openFolder(path: string): Promise<OpenFolder | undefined> 
 }
 
 /**
- * Linux reaches what is in an open folder through /proc, whatever became of its name. Elsewhere Node has no way to, so that there the path is
+ * Linux reaches what is in an open folder through /proc, even if its name changed. Elsewhere Node has no way to do that, so the path is
  * compared just before each use.
  */
 const BY_DESCRIPTOR = process.platform === 'linux';
@@ -81,7 +81,7 @@ async function opened(path: Buffer, plain: string): Promise<OpenFolder | undefin
 
 function folderOf(file: number, plain: string, stats: Stats): OpenFolder {
   const { dev: device, ino: inode } = stats;
-  const held = BY_DESCRIPTOR ? `/proc/self/fd/${file}` : plain;
+  const stablePath = BY_DESCRIPTOR ? `/proc/self/fd/${file}` : plain;
 
   async function at(name?: string): Promise<Buffer> {
     if (!BY_DESCRIPTOR) {
@@ -89,15 +89,15 @@ function folderOf(file: number, plain: string, stats: Stats): OpenFolder {
       const now = await lstat(path, { bigint: true });
       if (now.dev !== device || now.ino !== inode || (await realpath(path, 'latin1')) !== plain) throw moved(plain);
     }
-    return Buffer.from(`${held}/${name ?? ''}`, 'latin1');
+    return Buffer.from(`${stablePath}/${name ?? ''}`, 'latin1');
   }
 
   return {
     identity: identityOf(device, inode),
     device: String(device),
     guarded: isOwned(stats) && (stats.mode & othersMayWrite(stats)) === 0n,
-    held: BY_DESCRIPTOR ? held : undefined,
-    realpath: () => (BY_DESCRIPTOR ? readlink(held, 'latin1') : realpath(Buffer.from(plain, 'latin1'), 'latin1')),
+    stablePath: BY_DESCRIPTOR ? stablePath : undefined,
+    realpath: () => (BY_DESCRIPTOR ? readlink(stablePath, 'latin1') : realpath(Buffer.from(plain, 'latin1'), 'latin1')),
     async *names() {
       const entries = await opendir(await at(), { encoding: 'latin1', bufferSize: 64 });
       try {

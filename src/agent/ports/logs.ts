@@ -34,7 +34,7 @@ async function plainSize(file: number, path: string): Promise<number> {
 }
 
 /**
- * Moves what a unit wrote to `<unit>.log.1` once it is too much. The unit holds its log open and outlives the agent, so its file must
+ * Moves what a unit wrote to `<unit>.log.1` once it is too much. The unit keeps its log open and outlives the agent, so its file must
  * stay: what is written between the copy and the cut is lost.
  */
 export async function rotateLog(root: string, unit: string, bytes = ROTATE_BYTES): Promise<boolean> {

@@ -131,7 +131,7 @@ test.each(['http://example.com/x', 'ftp://127.0.0.1/x', 'file:///etc/passwd', 'n
   await expect(nodeNetwork().download(url, 0, signal)).rejects.toMatchObject({ code: 'UrlRefused' });
 });
 
-test('the cell’s authority vouches for its own mirror and for nobody else', async () => {
+test('the cell’s authority vouches for its own mirror and for no other server', async () => {
   const authority = await createAuthority();
   const server = await serveTls(await authority.issue('mirror'), (_request, response) => void response.end('trusted'));
   closing.push(() => server.close());
@@ -150,7 +150,7 @@ test('a server that stops responding is not waited for', async () => {
   await expect(text(download)).rejects.toThrow(/50 ms|aborted/);
 });
 
-test('a status is the status, whatever comes with it', async () => {
+test('the status counts, not the body that comes with it', async () => {
   const url = await serve((request, response) => void response.writeHead(request.url === '/healthz' ? 204 : 503).end());
   expect(await nodeNetwork().status(`${url}/healthz`, signal)).toBe(204);
   expect(await nodeNetwork().status(`${url}/else`, signal)).toBe(503);

@@ -27,7 +27,7 @@ export interface Network {
 export interface NetworkOptions {
   /** PEM, trusted beside the system's for URLs below `origin`. */
   authority?: { ca: string; origin: string };
-  /** Longest silence. */
+  /** Longest time without a byte. */
   idleTimeoutMs?: number;
 }
 

@@ -60,7 +60,7 @@ function kernelBoot(): Promise<string> {
 async function statOf(pid: number): Promise<{ ended: boolean; group: number; start: string } | undefined> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
   if (text === undefined) return undefined;
-  // The name in parentheses may hold anything.
+  // The name in parentheses may contain any character.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   // proc(5) counts from 1 and has two fields before these: state is 3, the group 5, the start 22.
   const [state, group, start] = [fields[0], fields[2], fields[19]];

@@ -59,7 +59,7 @@ export function nodeRunner(): Runner {
       child.stdout?.on('data', keep);
       child.stderr?.on('data', keep);
       child.on('exit', () => {
-        // A grandchild may hold the pipes open; it is not waited for.
+        // A grandchild may keep the pipes open; the agent does not wait for it.
         kill();
       });
       child.on('close', (code, ended) => end(code === 0, code === null ? `signal ${ended}` : `exit code ${code}`));

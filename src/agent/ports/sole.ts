@@ -34,7 +34,7 @@ export async function beSole(root: string): Promise<void> {
     if (start !== '' && (await startOf(Number(pid))) === start) {
       throw agentError('AgentRunning', `another agent runs here, process ${pid}`, { next: `systemctl status ${pid}` });
     }
-    // Only the file that was read goes: another may have taken its place.
+    // Only the file that was read goes: another may have replaced it.
     const aside = join(folder, `.agent.pid.${process.pid}.old`);
     fs.renameSync(path, aside);
     const moved = fs.readFileSync(aside, 'utf8');

@@ -69,7 +69,7 @@ test('a unit runs in its own session, with nothing of the agent’s environment 
   expect(await startOf(record().pid)).toBe(record().startTime);
 });
 
-test('who has the ID of a unit that is gone is nobody’s unit, and is left alone', async () => {
+test('a process with the ID of a unit that is gone is no unit, and is left alone', async () => {
   const stranger = spawn('sleep', ['60'], { detached: true });
   try {
     const folder = join(root, 'var/lib/kubenode/units');
@@ -143,7 +143,7 @@ test('a log is rotated under a unit that goes on writing', async () => {
   expect(await rotateLog(root, 'app', 10)).toBe(true);
   expect(readFileSync(`${logPath(root, 'app')}.1`, 'utf8')).toMatch(/^line 1\n/);
   await waitFor(() => log().includes('line'));
-  // At its new end, not beyond a hole of what was cut.
+  // At its new end, not after a hole where the file was cut.
   expect(log()).toMatch(/^line [0-9]+\n/);
   expect(statSync(logPath(root, 'app')).size).toBeLessThan(5000);
 });

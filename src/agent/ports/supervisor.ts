@@ -16,7 +16,7 @@ import { close } from './node-fs.ts';
 import { orphansOf, send, startOf } from './processes.ts';
 import type { LastingUnits, UnitDefinition, ServiceStatus } from './units.ts';
 
-/** `<root>/var/lib/kubenode/units/<name>.json`: who runs a unit. ID and start together name a process; an ID alone may be anybody's. */
+/** `<root>/var/lib/kubenode/units/<name>.json`: who runs a unit. ID and start together name a process; an ID alone may be any process's. */
 export interface UnitRecord {
   name: string;
   /** Also of its process group. */
@@ -44,7 +44,7 @@ const GONE_WITHIN_MS = 5000;
 
 /**
  * Waits for a line on descriptor 3 and then becomes the program given as arguments. So the process exists, and is written down, before
- * the program begins; when the agent dies in between, the line never comes and it ends. Constant: nothing is put into it.
+ * the program begins; when the agent dies in between, the line never comes and it ends. A constant: nothing is inserted into it.
  */
 const LAUNCHER = 'read -r go <&3 && exec 3<&- && exec "$@"';
 
@@ -206,7 +206,7 @@ async function loadRecords(root: string): Promise<UnitRecord[]> {
     try {
       if (bytes !== undefined) records.push(JSON.parse(bytes.toString()) as UnitRecord);
     } catch {
-      // Records are durable when they are written; one that is none was put there by somebody else.
+      // The agent's records are durable when they are written; a file that is no record was put there by another program.
     }
   }
   return records;

@@ -73,7 +73,7 @@ export async function showUnits(systemctl: Systemctl, units: readonly string[]):
     });
   }
   const absent = units.filter((unit) => !shown.has(unit));
-  // An alias answers with another name: then it is somebody else's.
+  // An alias answers with another name: then it belongs to another program.
   if (absent.length > 0) throw agentError('UnitConflict', `${absent.join(', ')}: systemd knows it under another name`);
   return shown;
 }

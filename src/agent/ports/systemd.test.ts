@@ -81,8 +81,8 @@ async function systemctl(args: readonly string[], timeoutMs?: number): Promise<{
   for (let turn = 0; turn < (['show', 'start'].includes(verb) ? 0 : 5); turn++) await new Promise((done) => setImmediate(done));
   manager.calls.push(args.filter((each) => !each.startsWith('--property=') && each !== '--').join(' '));
   manager.timeouts.push(timeoutMs);
-  const said = manager.fails.get(verb);
-  if (said !== undefined) return await Promise.resolve({ code: 5, stdout: 'and more', stderr: ` ${said}\n` });
+  const failure = manager.fails.get(verb);
+  if (failure !== undefined) return await Promise.resolve({ code: 5, stdout: 'and more', stderr: ` ${failure}\n` });
   for (const name of names) {
     if (verb === 'stop') {
       manager.textAtStop.push(existsSync(join(folder, name)) ? readFileSync(join(folder, name), 'utf8') : '');
@@ -150,20 +150,20 @@ test('a unit that is loaded is stopped before its file changes, with the time th
   expect(status).toMatchObject({ invocation: 'i2', hash: 'h2' });
 });
 
-test('nobody is asked of a unit while its main process lives and its file is as it was; a next agent asks once', async () => {
+test('systemd is not asked about a unit while its main process lives and its file is as it was; a next agent asks once', async () => {
   const units = open();
   await units.start(shellUnit('x'));
   manager.calls = [];
-  for (let look = 0; look < 3; look++) expect((await units.list())[0]).toMatchObject({ running: true });
+  for (let turn = 0; turn < 3; turn++) expect((await units.list())[0]).toMatchObject({ running: true });
   expect(manager.calls).toEqual([]);
   const next = open();
   expect(await next.list()).toEqual(await units.list());
   await next.list();
   expect(manager.calls).toEqual([`show ${UNIT}`]);
   writeFileSync(file(), readFileSync(file(), 'utf8').replace('ExecStart=', 'ExecStart=-'));
-  for (const looks of [2, 3]) {
+  for (const calls of [2, 3]) {
     expect((await next.list())[0]).toMatchObject({ hash: 'edited', running: true });
-    expect(manager.calls).toHaveLength(looks);
+    expect(manager.calls).toHaveLength(calls);
   }
 });
 
@@ -207,7 +207,7 @@ test.each([
   expect((await open().list())[0]?.running).toBe(running);
 });
 
-test('units of somebody else are not listed, started, stopped or reloaded, and it is reported where they are', async () => {
+test('units of another program are not listed, started, stopped or reloaded, and it is reported where they are', async () => {
   const units = open();
   writeFileSync(file(), '[Service]\nExecStart=/bin/true\n');
   is({ ActiveState: 'active', MainPID: mainProcess() });
@@ -305,7 +305,7 @@ test('one that failed before the same moment has begun, one that did not begin i
     ExecMainStatus: '203',
   });
   expect(await units.start(shellUnit('x'))).toMatchObject({ running: false, exit: 'exit code 203' });
-  // Its former invocation is that of no new start.
+  // Its former invocation is no new start.
   manager.started = () => ({ ActiveState: 'inactive', MainPID: '0', Result: 'success' });
   await expect(units.start(shellUnit('x'))).rejects.toMatchObject({
     code: 'UnitFailed',
@@ -369,7 +369,7 @@ test('listeners are notified soon of a unit that ended, once, and not of one tha
   const poll = async (): Promise<void> => {
     for (const each of polls.splice(0)) each();
     // As long as the check for a process takes.
-    for (let look = 0; look < 3; look++) await startOf(process.pid);
+    for (let turn = 0; turn < 3; turn++) await startOf(process.pid);
   };
   let [notified, others] = [0, 0];
   units.onExit(() => void notified++);

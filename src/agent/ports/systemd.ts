@@ -151,7 +151,7 @@ async function mustBeOurs(units: SystemdFolder, name: string, shown: Shown): Pro
   const ours = found === undefined ? shown.fragment === '' || shown.fragment === path : (await read(units, name)) !== undefined;
   if (ours) return;
   const where = found === undefined ? shown.fragment : path;
-  throw agentError('UnitConflict', `${name}.service is somebody else's (${where}): the agent replaces only units that it wrote`);
+  throw agentError('UnitConflict', `${name}.service belongs to another program (${where}): the agent replaces only units that it wrote`);
 }
 
 async function halt(units: SystemdFolder, name: string, stopTimeoutSeconds: number): Promise<void> {

@@ -89,7 +89,7 @@ function command({ name, exec }: UnitDefinition): string {
   // systemd takes what a program's name begins with for instructions, also inside quotes.
   if (!/^[A-Za-z0-9_./]/.test(program))
     throw agentError('UnitFailed', `unit ${name} cannot run "${program}": a program must begin with a letter, a digit, "." or "/"`);
-  // `$` is a variable's only in a command. The program's own name may hold none.
+  // `$` is a variable's only in a command. The program's own name may contain none.
   return exec.map((word, index) => quoted(index === 0 ? word : word.replaceAll('$', '$$$$'), name)).join(' ');
 }
 
@@ -98,9 +98,9 @@ function variable(unit: string, name: string): string {
   throw agentError('UnitFailed', `unit ${unit} cannot have a variable "${name}": letters, digits and "_" only, and no digit in front`);
 }
 
-/** One word of a unit file: nothing is left to be expanded, split or ended. */
+/** One word of a unit file: quoted so that systemd does not expand, split or end it. */
 function quoted(text: string, unit: string): string {
-  if (text.includes('\0')) throw agentError('UnitFailed', `unit ${unit} has a word that holds a zero byte`);
+  if (text.includes('\0')) throw agentError('UnitFailed', `unit ${unit} has a word that contains a zero byte`);
   let out = '';
   for (const char of text) {
     const code = char.codePointAt(0) ?? 0;

@@ -32,7 +32,7 @@ export interface ServiceStatus {
 export interface Units {
   /** Every unit that was started and not stopped, running or not. */
   list(): Promise<ServiceStatus[]>;
-  /** Starts it, or starts it again: what ran of it is stopped first. Errors: `UnitFailed`, `UnitConflict` where it is somebody else's. */
+  /** Starts it, or starts it again: its processes are stopped first. Errors: `UnitFailed`, `UnitConflict` where it belongs to another program. */
   start(unit: UnitDefinition): Promise<ServiceStatus>;
   /** Resolves when nothing of it runs; then it is no longer listed. Not there: no error. */
   stop(name: string): Promise<void>;

@@ -5,7 +5,7 @@ import { journalOf } from './memory.ts';
 import { removeReceipt, writeReceipt } from './receipts.ts';
 import type { Receipt } from './receipts.ts';
 
-/** A generation is installed: everything else of it is in place. */
+/** A generation is installed: all its other files are there. */
 export async function recordInstalled({ memory, durable, layout }: AgentContext, receipt: Receipt, manifest: Manifest): Promise<void> {
   await writeReceipt(durable, layout, receipt);
   memory.records.installed.set(receipt.name, { receipt, manifest });

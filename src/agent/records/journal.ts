@@ -8,7 +8,7 @@ import type { JournalEntry, JournalState } from './state.ts';
 /**
  * The journal: what was intended and what came of it, one line each, every line with the checksum of its text. A line is
  * durable before anything it announces is done. A line that was cut by a loss of power is at the end and counts as never
- * written; anything else that does not check is damage, and nothing is done on a damaged journal.
+ * written; any other line that fails its check is damage, and the agent does nothing on a damaged journal.
  */
 export interface Journal {
   readonly state: JournalState;
@@ -64,7 +64,7 @@ export async function openJournal(durable: Durable, path: string): Promise<Journ
   return journal;
 }
 
-/** Makes the journal of a machine, in place of what is there. Errors: `DiskFailing`. */
+/** Makes the journal of a machine, instead of what is there. Errors: `DiskFailing`. */
 export async function beginJournal(durable: Durable, path: string, machineUID: string): Promise<Journal> {
   const entry: JournalEntry = { t: 'open', machineUID };
   await failing(() => durable.replace(path, encode(entry), 0o600));

@@ -9,7 +9,7 @@ export interface Installed {
   manifest: Manifest | undefined;
 }
 
-/** Why nothing is done: damage that only a human can judge, or a disk that fails. */
+/** Why the agent does nothing: damage that only a human can judge, or a disk that fails. */
 export interface Trouble {
   reason: 'JournalDamaged' | 'ReceiptDamaged' | 'DiskFailing';
   message: string;

@@ -15,7 +15,7 @@ import { loadReceipts } from './receipts.ts';
 
 /**
  * Reads the records of this disk, at start and after a write of the journal that failed. What cannot be trusted becomes `trouble`, and then
- * nothing is changed.
+ * the agent changes nothing.
  */
 export async function openDisk(ctx: AgentContext): Promise<void> {
   const { memory, durable, layout, node } = ctx;
@@ -30,7 +30,7 @@ export async function openDisk(ctx: AgentContext): Promise<void> {
     const empty = journal === undefined;
     records.foreign = receipts.some((each) => each.machineUID !== node.uid) || (!empty && journal.state.machineUID !== node.uid);
     records.journal = journal ?? (records.foreign ? undefined : await beginJournal(durable, layout.journal, node.uid));
-    // Nothing is written over what another machine left until it is taken away.
+    // The agent writes nothing over what another machine left until that is removed.
     records.journal ??= foreignJournal(node.uid);
     records.installed.clear();
     forgetDrift(memory);

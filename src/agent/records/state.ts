@@ -75,7 +75,7 @@ export interface Transaction {
   class: Disruption;
   from?: string;
   to?: string;
-  /** Generations that were begun and left for a newer revision before they held. */
+  /** Generations that were begun and left for a newer revision before their probes passed. */
   touched: string[];
   operation?: string;
   /** It goes back, and why. */
@@ -98,7 +98,7 @@ export interface JournalState {
   held: boolean;
   /** Contents last verified here, by component. */
   verified: Record<string, string[]>;
-  /** The machine was cleaned up for its deletion: nothing is installed any more. */
+  /** The machine was cleaned up for its deletion: it has no component any more. */
   cleared: boolean;
 }
 
@@ -123,7 +123,7 @@ export type JournalEntry =
   | { t: 'finish'; operation: OperationRecord; cleared?: boolean }
   | { t: 'repair'; name: string; at: number };
 
-/** Operation IDs that are remembered. Older ones are below the epoch by then. */
+/** Operation IDs that are remembered. Older ones are then below the epoch. */
 const REMEMBERED = 100;
 const HOUR_MS = 3_600_000;
 

@@ -157,8 +157,8 @@ async function keptOf(ctx: AgentContext, manifests: readonly Manifest[]): Promis
   const { layout, ports } = ctx;
   const { files } = ports;
   const paths = new Set<string>();
-  for (const { files: placed, units } of manifests) {
-    for (const { path } of placed) paths.add(onNode(layout.root, path));
+  for (const { files, units } of manifests) {
+    for (const { path } of files) paths.add(onNode(layout.root, path));
     for (const { exec } of units) for (const each of exec) if (each.startsWith('/')) paths.add(each);
   }
   const real = new Set<string>();

@@ -8,7 +8,7 @@ export interface CleaningRule {
   olderThanMs: number;
 }
 
-/** What must stay, whatever the rules are. */
+/** What must stay, under any rules. */
 export interface Kept {
   /** Real paths, as bytes. */
   files: ReadonlySet<string>;
@@ -40,7 +40,7 @@ export interface Search {
   stuck: ReadonlySet<string>;
 }
 
-/** Each level holds a descriptor. */
+/** Each level keeps one descriptor open. */
 const DEEPEST = 64;
 const ROTATED = /^.+\.log\.\d+$/;
 

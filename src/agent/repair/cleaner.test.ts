@@ -62,7 +62,7 @@ function cleaner(options: Partial<CleanerOptions> = {}): Cleaner {
   });
 }
 
-/** Until it says that it is done; at most so many steps. */
+/** Until it reports that it is done; at most so many steps. */
 async function clean(each: Cleaner): Promise<{ end: string; steps: number }> {
   try {
     for (let steps = 1; steps < 10_000; steps++) {
@@ -75,7 +75,7 @@ async function clean(each: Cleaner): Promise<{ end: string; steps: number }> {
   }
 }
 
-/** Files of which a test changes what they do. */
+/** Files whose behaviour a test changes. */
 function disturbed(change: (folder: OpenFolder) => Partial<OpenFolder>): Files {
   const files = nodeFiles();
   const wrap = (folder: OpenFolder | undefined): OpenFolder | undefined =>
@@ -100,7 +100,7 @@ test('what is old enough goes, in folders too; what is young, from the future, o
   expect(isThere('var/cache/other/old') && isThere('var/cache/app-not/old') && isThere('var/cache/app/a/b/c')).toBe(true);
 });
 
-test('names may hold anything: newlines, bytes that are no text, a leading dash, dots, 255 bytes', async () => {
+test('names may contain anything: newlines, bytes that are no text, a leading dash, dots, 255 bytes', async () => {
   const names = ['new\nline', '-rf', '...', ' ', '*', '$(touch x)', 'é'.repeat(127), 'x'.repeat(255)];
   for (const name of names) put(`var/cache/app/${name}`);
   // macOS refuses names that are no text.
@@ -128,7 +128,7 @@ describe('no way leads out of the folder', () => {
     expect(isThere('var/cache/app/file') && isThere('var/cache/app/folder')).toBe(true);
   });
 
-  test.each(['var/cache/app', 'var/cache', 'var'])('a link in the place of %s is refused, and reported', async (path) => {
+  test.each(['var/cache/app', 'var/cache', 'var'])('a link instead of %s is refused, and reported', async (path) => {
     put('var/cache/app/old');
     mkdirSync(join(outside, 'cache/app'), { recursive: true });
     mkdirSync(join(outside, 'app'), { recursive: true });
@@ -142,7 +142,7 @@ describe('no way leads out of the folder', () => {
   });
 
   test.each(['var/cache/app/sub', 'var/cache/app', 'var/cache', 'var'])(
-    'nor one that took the place of %s between the look and the deletion',
+    'nor one that replaced %s between the check and the deletion',
     async (path) => {
       const inner = 'var/cache/app/sub/file'.slice(path.length + 1);
       put('var/cache/app/sub/file', 100);
@@ -165,14 +165,14 @@ describe('no way leads out of the folder', () => {
     },
   );
 
-  test('nor one that took the place of the folder when everything but the deletion was done', async () => {
+  test('nor one that replaced the folder when everything but the deletion was done', async () => {
     put('var/cache/app/sub/file', 100);
     put('file', 100, outside);
-    let looks = 0;
+    let checks = 0;
     const files = disturbed((folder) => ({
       async stat(name) {
         const found = await folder.stat(name);
-        if (name === 'file' && ++looks === 2) {
+        if (name === 'file' && ++checks === 2) {
           renameSync(join(root, 'var/cache/app/sub'), join(top, 'away'));
           symlinkSync(outside, join(root, 'var/cache/app/sub'));
         }
@@ -181,7 +181,7 @@ describe('no way leads out of the folder', () => {
     }));
     const each = cleaner({ files });
     await clean(each);
-    expect(looks).toBe(2);
+    expect(checks).toBe(2);
     expect(isThere('file', outside)).toBe(true);
   });
 
@@ -216,7 +216,7 @@ describe('no way leads out of the folder', () => {
       return false;
     };
     const each = cleaner({ enough, rules: [{ ...CACHE }] });
-    // One pass: what took a place may be old too, and would go in the next.
+    // One pass: the replacement may be old too, and would go in the next.
     for (let step = 0; step < 2; step++) await each.step();
     await each.close();
     expect(readdirSync(join(root, 'var/cache/app')).sort()).toEqual(['linked', 'replaced', 'written']);
@@ -245,7 +245,7 @@ describe('no way leads out of the folder', () => {
     expect(isThere('var/cache/app/kept') && isThere('var/cache/app/own/file')).toBe(true);
   });
 
-  test('of the logs of units only what was rotated goes, whatever the rules are', async () => {
+  test('of the logs of units only rotated ones go, under any rules', async () => {
     for (const name of ['app.log', 'app.log.1', 'app.log.2', 'app.log.old', '.log.1']) put(`var/log/kubenode/${name}`, 100);
     put('var/log/other.log', 100);
     await clean(cleaner({ rules: [{ path: '/var/log', ...DAY }] }));
@@ -282,24 +282,24 @@ test('what cannot be deleted is reported, and not tried for ever', async () => {
   expect([...each.notes]).toEqual(['not every file could be deleted (EPERM)']);
 });
 
-test('a huge folder is cleaned in bounded steps, the oldest first whatever the passes, and holds no descriptor afterwards', async () => {
+test('a huge folder is cleaned in bounded steps, the oldest first in any number of passes, and keeps no descriptor open afterwards', async () => {
   const count = 1500;
   for (let index = 0; index < count; index++)
     put(`var/cache/app/${index % 7}/${(index * 7919) % count}`, 2 + ((index * 7919) % count) / 100);
   const before = descriptors();
-  let looked = 0;
+  let checked = 0;
   let deleted = 0;
   const files = disturbed((folder) => ({
-    stat: (name) => (looked++, folder.stat(name)),
+    stat: (name) => (checked++, folder.stat(name)),
     unlink: (name) => (deleted++, folder.unlink(name)),
   }));
   const remaining = 300;
   const each = cleaner({ files, remembered: 200, enough: async () => deleted >= count - remaining });
   for (let end = 'more'; end === 'more';) {
-    [looked, deleted] = [0, each.freed.files];
+    [checked, deleted] = [0, each.freed.files];
     end = await each.step();
     expect(deleted - each.freed.files).toBeLessThanOrEqual(DELETED_A_STEP);
-    expect(looked).toBeLessThanOrEqual(CHECKED_A_STEP + 8);
+    expect(checked).toBeLessThanOrEqual(CHECKED_A_STEP + 8);
     if (end !== 'more') expect(end).toBe('enough');
   }
   await each.close();
@@ -311,7 +311,7 @@ test('a huge folder is cleaned in bounded steps, the oldest first whatever the p
   expect(left.toSorted((a, b) => a - b)).toEqual(Array.from({ length: remaining }, (_each, index) => index));
 });
 
-test('one that is ended in the middle of a search holds no descriptor', async () => {
+test('one that is ended in the middle of a search keeps no descriptor open', async () => {
   for (let index = 0; index < CHECKED_A_STEP + 10; index++) put(`var/cache/app/deep/er/${index}`);
   const before = descriptors();
   const each = cleaner();
@@ -320,11 +320,11 @@ test('one that is ended in the middle of a search holds no descriptor', async ()
   expect(descriptors()).toBe(before);
 });
 
-test('in whatever tree, exactly what may go goes', async () => {
+test('in any tree, exactly what may go goes', async () => {
   const kind = fc.constantFrom('old', 'young', 'link', 'hardlink', 'folderlink');
-  const place = fc.array(fc.constantFrom('a', 'b\n', '-c'), { minLength: 0, maxLength: 3 });
+  const folders = fc.array(fc.constantFrom('a', 'b\n', '-c'), { minLength: 0, maxLength: 3 });
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.record({ kind, place }), { maxLength: 12 }), async (items) => {
+    fc.asyncProperty(fc.array(fc.record({ kind, folders }), { maxLength: 12 }), async (items) => {
       rmSync(root, { recursive: true, force: true });
       rmSync(outside, { recursive: true, force: true });
       mkdirSync(join(root, 'var/cache/app'), { recursive: true });
@@ -332,7 +332,7 @@ test('in whatever tree, exactly what may go goes', async () => {
       const stay: string[] = [];
       const go: string[] = [];
       for (const [index, item] of items.entries()) {
-        const path = ['var/cache/app', ...item.place, `f${index}`].join('/');
+        const path = ['var/cache/app', ...item.folders, `f${index}`].join('/');
         mkdirSync(dirname(join(root, path)), { recursive: true });
         if (item.kind === 'old' || item.kind === 'young') put(path, item.kind === 'old' ? 2 : 0.5);
         else if (item.kind === 'hardlink') linkSync(join(outside, 'treasure'), join(root, path));

@@ -24,7 +24,7 @@ export interface CleanerOptions extends Omit<Search, 'notes' | 'stuck'> {
  * Caveat: between the last check of a file and its deletion another one could get its name, in the same folder; it would be deleted.
  */
 export interface Cleaner {
-  /** A bounded piece of work. `enough`: `enough()` returned true; `nothing`: nothing is left that may go. */
+  /** A bounded piece of work. `enough`: `enough()` returned true; `nothing`: no file is left that may go. */
   step(): Promise<'more' | 'enough' | 'nothing'>;
   readonly freed: Readonly<Freed>;
   /** What of the rules could not be used, for people. */
@@ -92,7 +92,7 @@ async function step(cleaning: Cleaning): ReturnType<Cleaner['step']> {
   return 'more';
 }
 
-/** A piece of a pass over all folders; the oldest of what it finds is queued at its end. */
+/** A piece of a pass over all folders; at its end it queues the oldest files that it found. */
 async function collect(cleaning: Cleaning): Promise<void> {
   const { remembered } = cleaning;
   cleaning.pass ??= candidatesOf(cleaning.search);

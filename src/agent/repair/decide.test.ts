@@ -37,7 +37,7 @@ function next(observed: ObservedNode, operation: OperationRecord): { step: Retur
   return { step: repairStep(observed, operation, operation.task, (ms) => void due.push(ms)), due };
 }
 
-describe('a Repair of which nothing was done', () => {
+describe('a Repair that is not begun', () => {
   test.each<[string, Partial<ObservedNode>, object | undefined, number[]]>([
     ['the Machine was not read', { wanted: undefined }, undefined, []],
     ['the Machine orders nothing any more', { wanted: machine() }, undefined, []],
@@ -72,7 +72,7 @@ describe('a Repair of which nothing was done', () => {
       [],
     ],
     [
-      'it was just read, and is held by now',
+      'it was just read, and is held now',
       { wanted: machine({ held: true, operation: ordered(), ...announced }), reread: 'op' },
       undefined,
       [NOW + 60_000],
@@ -114,9 +114,9 @@ describe('a Repair of which nothing was done', () => {
       [],
     ],
     [
-      'another order took its place',
+      'another order replaced it',
       { wanted: machine({ operation: ordered({ id: 'next' }) }) },
-      { do: 'finish', outcome: 'Cancelled', message: 'another order took its place: next' },
+      { do: 'finish', outcome: 'Cancelled', message: 'another order replaced it: next' },
       [],
     ],
   ])('%s', (_what, rest, expected, due) => {
@@ -143,7 +143,7 @@ describe('a Repair of which nothing was done', () => {
 });
 
 const acting = { acting: { at: WALL } };
-const view = { held: false, broken: false, hopeless: false, message: 'probe x: no answer' };
+const view = { passed: false, broken: false, hopeless: false, message: 'probe x: no answer' };
 const repairing = (rest: Partial<ObservedNode['repairing']>): ObservedNode['repairing'] => ({ ...node().repairing, ...rest });
 
 describe('a restart that was begun', () => {
@@ -164,21 +164,21 @@ describe('a restart that was begun', () => {
     ],
     ['it is probed', { repairing: repairing({ probing: view, deadlineMs: NOW + 1 }) }, undefined, [NOW + 1]],
     [
-      'the probes hold',
-      { repairing: repairing({ probing: { ...view, held: true }, deadlineMs: NOW }) },
-      { outcome: 'Succeeded', message: 'restarted app; all probes hold' },
+      'the probes pass',
+      { repairing: repairing({ probing: { ...view, passed: true }, deadlineMs: NOW }) },
+      { outcome: 'Succeeded', message: 'restarted app; all probes pass' },
       [],
     ],
     [
-      'a probe cannot hold any more',
+      'a probe cannot pass any more',
       { repairing: repairing({ probing: { ...view, hopeless: true }, deadlineMs: NOW + 1 }) },
       { outcome: 'PermanentFailure', message: 'restarted app: probe x: no answer' },
       [],
     ],
     [
-      'the probes do not hold in time, without words',
+      'the probes do not pass in time, without words',
       { repairing: repairing({ probing: { ...view, message: undefined }, deadlineMs: NOW }) },
-      { outcome: 'PermanentFailure', message: 'restarted app: the probes did not hold in time' },
+      { outcome: 'PermanentFailure', message: 'restarted app: the probes did not pass in time' },
       [],
     ],
     [
@@ -210,7 +210,7 @@ describe('a restart that was begun', () => {
 describe('a cleaning that was begun', () => {
   const freed = { acting: { at: WALL, freed: { files: 2, bytes: 300 } } };
   test.each<[string, Partial<ObservedNode>, Partial<OperationRecord>, object]>([
-    ['nothing was looked at yet', {}, acting, { do: 'clean', belowPercent: 80 }],
+    ['nothing was checked yet', {}, acting, { do: 'clean', belowPercent: 80 }],
     ['it is under way', { repairing: repairing({ cleaning: { end: undefined, notes: '' }, deadlineMs: NOW + 1 }) }, freed, { do: 'clean' }],
     [
       'enough is free',
@@ -219,13 +219,13 @@ describe('a cleaning that was begun', () => {
       { outcome: 'Succeeded', message: 'at 79.9 %, below 80 %; freed 300 bytes in 2 files' },
     ],
     [
-      'nothing is left',
+      'no file is left',
       { repairing: repairing({ cleaning: { end: 'nothing', notes: '' }, percent: 91 }) },
       acting,
       { outcome: 'TransientFailure', message: 'still at 91 %, nothing left that may go; freed 0 bytes in 0 files' },
     ],
     [
-      'nothing is left, and something was left alone',
+      'no file is left that may go, and some are left alone',
       { repairing: repairing({ cleaning: { end: 'nothing', notes: '/x is a link' }, percent: 91 }) },
       freed,
       { outcome: 'TransientFailure', message: 'still at 91 %, nothing left that may go; freed 300 bytes in 2 files; /x is a link' },
@@ -240,7 +240,7 @@ describe('a cleaning that was begun', () => {
       'the order was replaced',
       { wanted: machine({ operation: ordered({ id: 'next' }) }) },
       freed,
-      { outcome: 'Cancelled', message: 'another order took its place: next; freed 300 bytes in 2 files' },
+      { outcome: 'Cancelled', message: 'another order replaced it: next; freed 300 bytes in 2 files' },
     ],
   ])('%s', (_what, rest, operation, expected) => {
     expect(next(node(rest), record(clean, operation)).step).toMatchObject(expected);

@@ -44,7 +44,7 @@ function whyNotRestarted(o: ObservedNode, name: string): string | undefined {
 
 /** The next step of a Repair that was begun; undefined: it waits, until a time given to `due`. It always ends. */
 export function repairStep(o: ObservedNode, operation: OperationRecord, task: Task, due: AgainAt): AgentStep | undefined {
-  // Whatever made it boot: a second boot for one order is one too many.
+  // It does not matter what made it boot: a second boot for one order is one too many.
   if (task.action === 'Reboot' && task.fromBootID !== o.bootID) {
     return finish(operation, 'Succeeded', `this node is in boot ${o.bootID}, it was in ${task.fromBootID}`);
   }
@@ -105,7 +105,7 @@ function replacedBy(o: ObservedNode, operation: OperationRecord): string | undef
   const order = o.wanted?.operation;
   if (order === undefined || (order.id === operation.id && order.kind === operation.kind)) return undefined;
   if (order.id === operation.id) return order.reason ?? `the order became one of kind ${order.kind}`;
-  return `another order took its place: ${order.id}`;
+  return `another order replaced it: ${order.id}`;
 }
 
 function restartStep(o: ObservedNode, operation: OperationRecord, component: string, due: AgainAt): AgentStep | undefined {
@@ -122,12 +122,12 @@ function restartStep(o: ObservedNode, operation: OperationRecord, component: str
     return undefined;
   }
   const units = manifest.units.map((each) => each.name).join(', ');
-  if (probing.held) return finish(operation, 'Succeeded', `restarted ${units}; all probes hold`);
+  if (probing.passed) return finish(operation, 'Succeeded', `restarted ${units}; all probes pass`);
   if (!probing.hopeless && !over) {
     due(deadlineMs ?? Infinity);
     return undefined;
   }
-  return finish(operation, 'PermanentFailure', `restarted ${units}: ${probing.message ?? 'the probes did not hold in time'}`);
+  return finish(operation, 'PermanentFailure', `restarted ${units}: ${probing.message ?? 'the probes did not pass in time'}`);
 }
 
 function cleanStep(o: ObservedNode, operation: OperationRecord, belowPercent: number): AgentStep {

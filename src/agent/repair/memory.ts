@@ -6,9 +6,9 @@ import type { Cleaner } from './cleaner.ts';
 export interface Repairing {
   /** Of the restarted units. */
   probing: ProbeView | undefined;
-  /** When the probes must hold, or the reboot have come; unknown until this process did something for it. */
+  /** When the probes must pass, or the reboot must have happened; unknown until this process did something for it. */
   deadlineMs: number | undefined;
-  /** Of what is tried, or asked for, again. */
+  /** For what is tried, or asked for, again. */
   notBeforeMs: number;
   failures: number;
   error: string | undefined;
@@ -53,7 +53,7 @@ export function endRepairing({ memory: { repair }, background }: Pick<AgentConte
   repair.running = newRunning();
 }
 
-/** While the node is held no deadline runs: what is probed is probed again afterwards. */
+/** While the node is held no deadline runs: probes begin again afterwards. */
 export function suspendRepair({ memory: { repair } }: AgentContext): void {
   repair.running.probing?.stop();
   repair.running.probing = undefined;

@@ -13,7 +13,7 @@ const did = (world: World) => world.effects.map((each) => `${each.what} ${each.n
 /** A change of values needs no order. */
 const reloads = { spec: { units: [{ name: 'app', exec: ['{{dir}}/bin'], reload: 'SIGHUP' }], disruption: { config: 'Reload' } } };
 
-test('RestartComponent restarts every unit of the component once, and succeeds when its probes hold', async () => {
+test('RestartComponent restarts every unit of the component once, and succeeds when its probes pass', async () => {
   const units = [
     { name: 'app', exec: ['{{dir}}/bin'] },
     { name: 'helper', exec: ['{{dir}}/bin', 'helper'] },
@@ -22,7 +22,7 @@ test('RestartComponent restarts every unit of the component once, and succeeds w
   const before = [unit(world).invocation, unit(world, 'helper').invocation];
   give(world, life, repair(world, 'op', 'RestartComponent', { component: 'app' }));
   await live(world, life, () => ended(world));
-  expect(operation(world)).toMatchObject({ id: 'op', outcome: 'Succeeded', message: 'restarted app, helper; all probes hold' });
+  expect(operation(world)).toMatchObject({ id: 'op', outcome: 'Succeeded', message: 'restarted app, helper; all probes pass' });
   expect(did(world)).toEqual(['restart app', 'restart helper']);
   expect([unit(world).invocation, unit(world, 'helper').invocation]).not.toEqual(before);
   await rest(world, life, 600_000);
@@ -30,11 +30,11 @@ test('RestartComponent restarts every unit of the component once, and succeeds w
   expect(world.component('app')).toMatchObject({ state: 'Healthy', running: 1 });
   expect(world.events).toEqual([
     'RepairBegun: RestartComponent app (operation op)',
-    'RepairEnded: RestartComponent app (operation op): Succeeded: restarted app, helper; all probes hold',
+    'RepairEnded: RestartComponent app (operation op): Succeeded: restarted app, helper; all probes pass',
   ]);
 });
 
-test('a restart after which the probes do not hold in time is a PermanentFailure with their words', async () => {
+test('a restart after which the probes do not pass in time is a PermanentFailure with their words', async () => {
   const { world, life } = await node();
   const id = world.disk.find(`${ROOT}/var/lib/kubenode/components/app/current/bin`, true);
   const inode = id === undefined ? undefined : world.disk.inodes.get(id);
@@ -53,10 +53,10 @@ test.each([
   ['a wrong argument', 'RestartComponent', { component: 7 }, 'RestartComponent: args.component must be the name of a component, got 7'],
   ['no mark', 'CleanDisk', {}, 'CleanDisk: args.belowPercent is missing: it must be a whole number from 1 to 99'],
   ['a mark that is none', 'CleanDisk', { belowPercent: 0 }, 'CleanDisk: args.belowPercent must be a whole number from 1 to 99, got 0'],
-  ['an argument nobody knows', 'Reboot', { now: true }, 'Reboot: args.now is not known'],
+  ['an unknown argument', 'Reboot', { now: true }, 'Reboot: args.now is not known'],
   ['what every object inherits', 'RestartComponent', { component: 'constructor' }, 'component constructor is not installed on this node'],
-  ['an action nobody knows', 'Reinstall', {}, 'this agent knows no Repair Reinstall'],
-])('%s: PermanentFailure that says so, and nothing done', async (_what, action, args, message) => {
+  ['an unknown action', 'Reinstall', {}, 'this agent knows no Repair Reinstall'],
+])('%s: PermanentFailure that reports it, and nothing done', async (_what, action, args, message) => {
   const { world, life } = await node();
   give(world, life, repair(world, 'op', action, args));
   await live(world, life, () => ended(world));
@@ -72,7 +72,7 @@ test('a component that has no units cannot be restarted', async () => {
 });
 
 test.each(CONTROLLER_OPERATIONS.map((each) => [each]))(
-  '%s is the cell’s: nothing is done and nothing reported, only its epoch is kept',
+  '%s is the cell’s: the agent does nothing and reports nothing, only its epoch is kept',
   async (action) => {
     const { world, life } = await node(reloads);
     const writes = world.requests.status;
@@ -216,7 +216,7 @@ test('C5: an order that is replaced before anything was done ends Cancelled', as
   }
 });
 
-test('C5: the Machine is read again just before, and what it contains then counts, whatever the watch brought', async () => {
+test('C5: the Machine is read again just before, and what it contains then counts, not what the watch brought', async () => {
   const { world, life } = await node();
   world.reportsLost = true;
   const ordered = repair(world, 'op', 'Reboot');
@@ -224,8 +224,8 @@ test('C5: the Machine is read again just before, and what it contains then count
   await rest(world, life);
   // The watch brings the report; that the order was replaced since, only a live read shows.
   const { machine } = world;
-  const said = { id: 'op', state: 'Running' as const, bootID: 'boot-1' };
-  world.machine = { ...machine, status: { ...machine.status, operation: said } };
+  const reported = { id: 'op', state: 'Running' as const, bootID: 'boot-1' };
+  world.machine = { ...machine, status: { ...machine.status, operation: reported } };
   life.notify();
   world.change({ operation: { ...ordered, kind: 'Cancelled', reason: 'frozen' } });
   await live(world, life, () => world.journal()?.operations.at(-1)?.outcome !== undefined);

@@ -3,7 +3,7 @@ import { live } from '../testing/life.ts';
 import { announced, app, give, node, put, rest, unit } from '../testing/node.ts';
 import { ROOT, entry, order, release, repair } from '../testing/world.ts';
 
-/* docs/protocols.md#g7: whatever a program or a file name says, the agent reports it plain and short. */
+/* docs/protocols.md#g7: the agent reports the text of a program and the name of a file plain and short. */
 
 const PLAIN = /^[^\p{Cc}\p{Cf}]*$/u;
 
@@ -34,7 +34,7 @@ test('security 6: what a unit wrote when it ended is plain', async () => {
   for (const text of texts(world.status)) expect(text).toMatch(PLAIN);
 });
 
-test('security 6: an order and a version that hold anything come back plain', async () => {
+test('security 6: an order and a version with any text come back plain', async () => {
   const { world, life } = await node();
   give(world, life, repair(world, `op\u001B${'y'.repeat(3000)}`, '\u001B[31m'));
   await live(world, life, () => world.status.operation?.state === 'Done');

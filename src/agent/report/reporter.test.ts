@@ -63,7 +63,7 @@ afterEach(async () => {
 
 const messages = (): (string | undefined)[] => applied.map((each) => each.conditions?.[0]?.message);
 
-test('nothing is reported before the Machine was read and what runs is known', async () => {
+test('the agent reports nothing before it has read the Machine and knows what runs', async () => {
   await clock.advance(60_000);
   expect(applied).toEqual([]);
   settled = false;
@@ -99,7 +99,7 @@ test('checks that find nothing to report use up none of the writes that may foll
   expect(messages()).toEqual(['nothing is changed: first', 'nothing is changed: later']);
 });
 
-test('while the disk is being read nothing is reported, and what is known then is reported at once', async () => {
+test('the agent reports nothing while it reads the disk, and then what it knows at once', async () => {
   reason = 'Starting';
   reporter.seen(machine());
   for (let tick = 0; tick < 20; tick++) {

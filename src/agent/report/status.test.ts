@@ -3,9 +3,9 @@ import { begin, live } from '../testing/life.ts';
 import { announced, app, give, node, rest, want } from '../testing/node.ts';
 import { World, entry, order, release, MIRROR, ROOT } from '../testing/world.ts';
 
-/* What the agent says of a component at each point of its way, as the cell reads it. */
+/* What the agent reports of a component at each point of its way, as the cell reads it. */
 
-/** A node of which nothing is installed, and that is to have app 1.0.0. */
+/** A node without components that is to have app 1.0.0. */
 function fresh(spec: Record<string, unknown> = {}): World {
   const world = new World();
   release(world, '1.0.0', { spec });
@@ -41,7 +41,7 @@ test('Failed: what is not here, and is not tried again', async () => {
   expect(app(world)?.failed).toBeUndefined();
 });
 
-test('Failed, and what ran before runs: the state is that of what runs', async () => {
+test('Failed, and what ran before runs: the state is of what runs', async () => {
   const { world, life } = await announced({ program: 'bad' });
   give(world, life, order(world, 'op'));
   await live(world, life, () => app(world)?.failed !== undefined && app(world)?.state === 'Healthy');

@@ -59,7 +59,7 @@ function readiness(view: EngineView, wanted: WantedState, nowMs: number): Condit
   let [status, reason, message]: [Condition['status'], string, string] = [
     'True',
     'Working',
-    'the agent keeps this node as its Machine says',
+    'the agent keeps this node as its Machine wants it',
   ];
   if (trouble !== undefined) [status, reason, message] = ['False', trouble.reason, `nothing is changed: ${trouble.message}`];
   else if (observed?.holdFile) [reason, message] = ['Held', 'nothing is changed while /etc/kubenode/hold is there'];
@@ -112,7 +112,7 @@ function componentStatus(o: ObservedNode, wanted: WantedState, name: string): Co
   };
 }
 
-/** The boot in which it last held, as an earlier process of the agent reported. */
+/** The boot in which its probes last passed, as an earlier process of the agent reported. */
 function carriedBootID(wanted: WantedState, name: string, content: string): string | undefined {
   const reported = wanted.reported.components.find((each) => each.name === name);
   return reported?.content === content ? reported.bootID : undefined;

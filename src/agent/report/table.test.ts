@@ -8,7 +8,7 @@ import {
   accepted,
   healthy,
   installed,
-  looked,
+  justChecked,
   machine,
   manifest,
   node,
@@ -20,21 +20,21 @@ import {
 } from '../testing/observed.ts';
 import type { WantedState } from '../cell/wanted.ts';
 
-/* What is said of what is seen, as tables: the cell decides by it whom it drains, and people read it. */
+/* What the agent reports of what it sees, as tables. The cell decides by it which node it drains, and people read it. */
 
 const identity = { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' };
-const said = (observed: ObservedNode, wanted: WantedState = observed.wanted ?? machine()) =>
+const statusOf = (observed: ObservedNode, wanted: WantedState = observed.wanted ?? machine()) =>
   report({ observed, trouble: undefined }, identity, wanted, WALL);
-const app = (observed: ObservedNode, wanted?: WantedState) => said(observed, wanted).components?.[0];
+const app = (observed: ObservedNode, wanted?: WantedState) => statusOf(observed, wanted).components?.[0];
 
-const view = { held: false, broken: false, hopeless: false, message: 'probe x: no answer' };
+const view = { passed: false, broken: false, hopeless: false, message: 'probe x: no answer' };
 const switching = (rest: Partial<ObservedNode>, transaction: Parameters<typeof tx>[0] = {}): ObservedNode =>
   node({ state: state(accepted('1.1.0', 2), { transaction: tx(transaction) }), ...rest });
 const none = { installed: new Map(), units: new Map(), health: new Map(), drift: new Map() };
 const failed = { revision: 2, reason: 'ProbesFailed', message: 'm', restored: false };
 const finding = { kind: 'file' as const, path: '/x', what: 'is missing', repair: true };
 const drifted = (repairs = 0): Partial<ObservedNode> => ({
-  drift: new Map([['app', { ...looked, findings: [finding] }]]),
+  drift: new Map([['app', { ...justChecked, findings: [finding] }]]),
   state: state(accepted('1.0.0', 1, { repairs: Array.from({ length: repairs }, () => WALL - 1000) })),
 });
 const error = { reason: 'ENOSPC', message: 'no space' };
@@ -42,8 +42,8 @@ const after = (...stages: string[]) => new Set(stages) as ObservedNode['progress
 
 describe('the state of a component', () => {
   test.each<[string, ObservedNode, object]>([
-    ['what runs holds', node(), { state: 'Healthy', message: undefined }],
-    ['nothing is known of it yet', node({ health: new Map() }), { state: 'Probing' }],
+    ['what runs is healthy', node(), { state: 'Healthy', message: undefined }],
+    ['its health is not known yet', node({ health: new Map() }), { state: 'Probing' }],
     [
       'its probes fail',
       node({ health: new Map([['app', { ...healthy, state: 'Unhealthy', message: 'exit code 1' }]]) }),
@@ -58,7 +58,7 @@ describe('the state of a component', () => {
     ['a file drifted too often', node(drifted(6)), { message: 'drift (repaired too often within the hour): /x is missing' }],
     [
       'a file drifted that is only reported, after many repairs',
-      node({ ...drifted(6), drift: new Map([['app', { ...looked, findings: [{ ...finding, repair: false }] }]]) }),
+      node({ ...drifted(6), drift: new Map([['app', { ...justChecked, findings: [{ ...finding, repair: false }] }]]) }),
       { message: 'drift: /x is missing' },
     ],
     [
@@ -88,7 +88,7 @@ describe('the state of a component', () => {
       { state: 'Probing', message: 'probe x: no answer' },
     ],
     [
-      'the probes held',
+      'the probes passed',
       switching({ progress: { ...node().progress, done: after('placeFiles', 'switchLink', 'startUnits', 'probe') } }),
       { state: 'Switching' },
     ],
@@ -156,7 +156,7 @@ describe('the state of a component', () => {
       node({ health: new Map(), state: state(accepted('1.1.0', 2, { failed })) }),
       { state: 'Failed' },
     ],
-    ['it failed, and what runs holds again', node({ state: state(accepted('1.1.0', 2, { failed })) }), { state: 'Healthy' }],
+    ['it failed, and what runs is healthy again', node({ state: state(accepted('1.1.0', 2, { failed })) }), { state: 'Healthy' }],
     [
       'it failed, and what ran before runs',
       node({ health: new Map(), state: state(accepted('1.1.0', 2, { failed: { ...failed, restored: true } })) }),
@@ -243,7 +243,7 @@ describe('of what runs', () => {
   });
 
   test.each([
-    ['the content that runs, as an earlier process said', installed('1.0.0', 1).receipt.content, 'before'],
+    ['the content that runs, as an earlier process reported', installed('1.0.0', 1).receipt.content, 'before'],
     ['other content', 'other', undefined],
   ])('until it was probed its boot is that of %s', (_what, content, expected) => {
     const reported = {
@@ -257,7 +257,7 @@ describe('of what runs', () => {
     const observed = node({
       state: { ...state(accepted('1.0.0', 1)), components: { web: { ...accepted('1.0.0', 1), name: 'web' }, app: accepted('1.0.0', 1) } },
     });
-    expect(said(observed).components?.map(({ name }) => name)).toEqual(['app', 'web']);
+    expect(statusOf(observed).components?.map(({ name }) => name)).toEqual(['app', 'web']);
   });
 });
 
@@ -274,9 +274,9 @@ describe('the operation', () => {
   const ended = { outcome: 'Succeeded' as const, finishedAt: WALL + 1000, message: 'done', bootID: 'b' };
   const operations = (...each: ReturnType<typeof record>[]) => node({ state: state(accepted('1.0.0', 1), { operations: each }) });
 
-  test('that runs is reported, whatever is ordered', () => {
+  test('that runs is reported, with any order', () => {
     const observed = operations(record('old', ended), record('running'), record('ordered', ended));
-    expect(said(observed, machine({ operation: order({ id: 'ordered' }) })).operation).toEqual({
+    expect(statusOf(observed, machine({ operation: order({ id: 'ordered' }) })).operation).toEqual({
       id: 'running',
       state: 'Running',
       startedAt: '2026-11-20T00:00:00Z',
@@ -285,7 +285,7 @@ describe('the operation', () => {
 
   test('that is ordered is reported when none runs, with what came of it', () => {
     const observed = operations(record('ordered', ended), record('newer', ended));
-    expect(said(observed, machine({ operation: order({ id: 'ordered' }) })).operation).toEqual({
+    expect(statusOf(observed, machine({ operation: order({ id: 'ordered' }) })).operation).toEqual({
       id: 'ordered',
       state: 'Done',
       outcome: 'Succeeded',
@@ -298,8 +298,8 @@ describe('the operation', () => {
 
   test('that was the last is reported when another is ordered that is not known', () => {
     const observed = operations(record('first', ended), record('last', ended));
-    expect(said(observed, machine({ operation: order({ id: 'unknown' }) })).operation?.id).toBe('last');
-    expect(said(node()).operation).toBeUndefined();
+    expect(statusOf(observed, machine({ operation: order({ id: 'unknown' }) })).operation?.id).toBe('last');
+    expect(statusOf(node()).operation).toBeUndefined();
   });
 });
 

@@ -6,7 +6,7 @@ export interface Item {
   /** As in the header: `0` file, `5` folder, `2` symbolic link … */
   type?: string;
   mode?: number;
-  /** In place of the true size. */
+  /** Instead of the true size. */
   size?: number;
 }
 

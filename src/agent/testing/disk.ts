@@ -41,7 +41,7 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
     try {
       before('sync', path, site);
     } catch (error) {
-      // The system forgets that the data is not on the disk: a later sync will say that all is well.
+      // The system forgets that the data is not on the disk: a later sync will report success.
       const inode = disk.inodes.get(id);
       if (inode?.kind === 'file') inode.lost = true;
       throw error;
@@ -207,14 +207,14 @@ function openFolder(
 ): OpenFolder | undefined {
   const folder = disk.inodes.get(id);
   if (folder?.kind !== 'folder') return undefined;
-  disk.held += 1;
+  disk.openFolders += 1;
   const where = (): string => disk.pathOf(id) ?? '(deleted)';
   const identity = `1:${id}`;
   return {
     identity,
     device: '1',
     guarded: true,
-    held: where(),
+    stablePath: where(),
     realpath: async () => where(),
     async *names() {
       yield* [...folder.names.keys()].sort();
@@ -253,7 +253,7 @@ function openFolder(
       disk.change(path, [[name, undefined]]);
     },
     async close() {
-      disk.held -= 1;
+      disk.openFolders -= 1;
     },
   };
 }

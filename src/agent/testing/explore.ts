@@ -41,9 +41,9 @@ export interface ExploreOptions {
   /** Called at every sync in the undisturbed life. */
   onSync?: (site: string) => void;
   before?: DiskHooks['before'];
-  /** Only the disks are looked at; nothing goes on from them. */
+  /** Only the disks are checked; nothing goes on from them. */
   staticOnly?: boolean;
-  /** The life after a kill may itself be ended by a loss of power, whenever something was done or said. */
+  /** The life after a kill may itself be ended by a loss of power, after any act or report. */
   twice?: boolean;
 }
 
@@ -150,7 +150,7 @@ async function lifeOf(
 
 export type Fault = 'sync fails' | 'full once' | 'full for a while';
 
-/** Each change of the disk, one by one, fails; then the disk works again. Nothing is ended from outside. */
+/** Each change of the disk, one by one, fails; then the disk works again. No process is killed. */
 export async function exploreFaults(scenario: Scenario, fault: Fault, options: ExploreOptions): Promise<Exploration> {
   const result: Exploration = { points: 0, disks: 0, lives: 0, violations: [] };
   const needsSpace = ['write', 'create', 'mkdir', 'symlink', 'rename'];
@@ -218,7 +218,7 @@ function repeated(effects: readonly Effect[]): string[] {
   return [...counts].filter(([, count]) => count > 1).map(([key, count]) => `${key}: ${count} times`);
 }
 
-/** What must hold of a world at any moment at which nothing of the agent runs. */
+/** What must be true of a world at any moment at which no part of the agent runs. */
 async function staticViolations(scenario: Scenario, world: World): Promise<string[]> {
   const out: string[] = [];
   const files = simulatedFiles(world.disk.clone());
@@ -234,21 +234,22 @@ async function staticViolations(scenario: Scenario, world: World): Promise<strin
   }
 
   // What was reported is known.
-  for (const said of world.status.components ?? []) {
-    const known = state === undefined ? undefined : componentOf(state, said.name);
+  for (const reported of world.status.components ?? []) {
+    const known = state === undefined ? undefined : componentOf(state, reported.name);
     // An entry that is gone from the Machine may be forgotten.
-    if (!world.machine.spec.components?.some((each) => each.name === said.name)) continue;
-    if ((known?.revision ?? 0) < said.revision) out.push(`revision ${said.revision} of ${said.name} was reported and is forgotten`);
-    const receipt = receipts.find((each) => each.name === said.name);
-    const tx = state?.transaction?.name === said.name ? state.transaction : undefined;
-    if (said.running > 0 && tx === undefined && known?.removed !== true && (receipt?.revision ?? 0) < said.running) {
-      out.push(`${said.name} was reported to run revision ${said.running}, the receipt says ${receipt?.revision ?? 'nothing'}`);
+    if (!world.machine.spec.components?.some((each) => each.name === reported.name)) continue;
+    if ((known?.revision ?? 0) < reported.revision)
+      out.push(`revision ${reported.revision} of ${reported.name} was reported and is forgotten`);
+    const receipt = receipts.find((each) => each.name === reported.name);
+    const tx = state?.transaction?.name === reported.name ? state.transaction : undefined;
+    if (reported.running > 0 && tx === undefined && known?.removed !== true && (receipt?.revision ?? 0) < reported.running) {
+      out.push(`${reported.name} was reported to run revision ${reported.running}, the receipt says ${receipt?.revision ?? 'nothing'}`);
     }
-    if (said.failed !== undefined && known?.revision === said.failed.revision && known.failed === undefined) {
-      out.push(`the failure of ${said.name} revision ${said.failed.revision} was reported and is forgotten`);
+    if (reported.failed !== undefined && known?.revision === reported.failed.revision && known.failed === undefined) {
+      out.push(`the failure of ${reported.name} revision ${reported.failed.revision} was reported and is forgotten`);
     }
-    if (said.state === 'Removed' && (receipt !== undefined || (await files.read(onNode(ROOT, '/etc/app/app.conf'))) !== undefined)) {
-      out.push(`${said.name} was reported removed, and something of it is there`);
+    if (reported.state === 'Removed' && (receipt !== undefined || (await files.read(onNode(ROOT, '/etc/app/app.conf'))) !== undefined)) {
+      out.push(`${reported.name} was reported removed, and something of it is there`);
     }
   }
   const operation = world.status.operation;
@@ -280,7 +281,7 @@ async function staticViolations(scenario: Scenario, world: World): Promise<strin
     if (transaction.back && same && state?.transaction?.back === undefined) out.push(`it had turned back and does not know it`);
   }
 
-  // What is said to be installed is there, whole.
+  // What is recorded as installed is there, whole.
   for (const receipt of receipts) {
     if (state?.transaction?.name === receipt.name || scenario.disturbed === true || receipt.machineUID !== world.machine.metadata.uid)
       continue;

@@ -33,7 +33,7 @@ export async function httpCell(): Promise<HttpCell> {
   const making = { now: Date.now(), random: Math.random };
   const clients = await makeAuthority('clients', making);
   const peers = new Set<string>();
-  // Approves and signs whatever is asked for; who may have what is not the agent's to know.
+  // Approves and signs every request; the agent does not know who may have what.
   api.intercept(async ({ method, path, body }) => {
     if (method !== 'POST' || !path.endsWith('/certificatesigningrequests')) return undefined;
     const object = JSON.parse(Buffer.from(body ?? '').toString()) as CertificateSigningRequest;
@@ -48,7 +48,7 @@ export async function httpCell(): Promise<HttpCell> {
     await authority.issue('cell'),
     (request, response) => {
       const { subject } = (request.socket as TLSSocket).getPeerCertificate() as { subject?: { CN: string } };
-      peers.add(request.headers.authorization ?? subject?.CN ?? 'nobody');
+      peers.add(request.headers.authorization ?? subject?.CN ?? 'anonymous');
       if (cell.away) request.destroy();
       else void serve(api, request, response).catch(() => response.destroy());
     },

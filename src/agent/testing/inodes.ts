@@ -29,10 +29,10 @@ export class Disk {
   inodes = new Map<number, Inode>([[1, { kind: 'folder', names: new Map(), durable: new Map() }]]);
   pending: Renaming[] = [];
   next = 2;
-  /** Bytes of content that it holds. */
+  /** Bytes of content that it has. */
   capacity = 1e9;
-  /** Folders that are held open. */
-  held = 0;
+  /** Folders that are kept open. */
+  openFolders = 0;
   /** As inotify does, a watch follows its folder, not the folder's name. */
   watches: { folder: number | undefined; onChange: (name: string | undefined) => void }[] = [];
 
@@ -200,7 +200,7 @@ export class Disk {
     for (const id of this.inodes.keys()) if (!reached.has(id)) this.inodes.delete(id);
   }
 
-  /** Unsynced data: what was durable before, torn in the middle, zeros in its place, or whole. */
+  /** Unsynced data: what was durable before, torn in the middle, zeros instead, or whole. */
   *#dataChoices(): Generator<Disk> {
     const dirty = [...this.inodes].flatMap(([id, inode]) =>
       inode.kind === 'file' && (inode.durable === undefined || !inode.durable.equals(inode.data)) ? [{ id, inode }] : [],

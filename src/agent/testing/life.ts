@@ -52,7 +52,7 @@ export function begin(world: World, faults: Faults = {}): Life {
       tx === undefined ? repairOf(world) : { name: tx.name, revision: tx.revision, operation: tx.operation, back: tx.back !== undefined };
     world.effects.push({ what, name, generation, transaction });
   };
-  const silent: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+  const noLog: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
   const busy = (): Set<number> => new Set([...world.units.values()].flatMap((unit) => (unit.running ? (unit.inode ?? []) : [])));
 
   const ports: AgentPorts = {
@@ -77,7 +77,7 @@ export function begin(world: World, faults: Faults = {}): Life {
       seen(`before hook ${args.join(' ')}`);
       record('hook', args[0] ?? '', '');
       seen(`after hook ${args.join(' ')}`);
-      // `fail WORDS`: says them.
+      // `fail WORDS`: prints them.
       const failed = args.indexOf('fail');
       return failed < 0
         ? { ok: true, how: 'exit code 0', output: '' }
@@ -111,7 +111,7 @@ export function begin(world: World, faults: Faults = {}): Life {
     },
     clock,
     random: seededRandom(1),
-    log: silent,
+    log: noLog,
   };
   const engine = createEngine({
     ports,
@@ -125,7 +125,7 @@ export function begin(world: World, faults: Faults = {}): Life {
       if (what.type === 'Warning') world.warnings.push(what.reason);
     },
   });
-  let said: string | undefined;
+  let printed: string | undefined;
 
   async function acknowledge(): Promise<void> {
     if (!world.reachable || world.reportsLost || !engine.settled()) return;
@@ -134,8 +134,8 @@ export function begin(world: World, faults: Faults = {}): Life {
     const identity = { version: '0', apiLevel: 1, bootID: world.bootID, os: 'linux', arch: 'amd64' };
     const status: AgentStatus = report(view, identity, wantedOf(world.machine), clock.now());
     const text = JSON.stringify(status);
-    if (text === said) return;
-    said = text;
+    if (text === printed) return;
+    printed = text;
     world.requests.status++;
     const resourceVersion = String(Number(world.machine.metadata.resourceVersion) + 1);
     world.machine = {
@@ -163,11 +163,11 @@ export function begin(world: World, faults: Faults = {}): Life {
     async sleep(untilMs) {
       const woken = engine.woken(untilMs).then(() => true);
       // What runs beside the steps gets as far as it can without time.
-      const quiet = (async () => {
+      const idle = (async () => {
         for (let round = 0; round < 3; round++) await immediate();
         return false;
       })();
-      if (await Promise.race([woken, quiet])) return;
+      if (await Promise.race([woken, idle])) return;
       let next = untilMs;
       for (const timer of timers.values()) next = Math.min(next, timer.at);
       world.ms = Math.max(world.ms, next);
@@ -257,7 +257,7 @@ async function* pieces(bytes: Buffer): AsyncGenerator<Uint8Array, void> {
   if (bytes.length > half) yield bytes.subarray(half);
 }
 
-/** Steps until `done` holds and there is nothing to do; `drive` is what others do while the agent rests, true when it did something. */
+/** Steps until `done` is true and there is nothing to do; `drive` is what others do while the agent rests, true when it did something. */
 export async function live(
   world: World,
   life: Life,

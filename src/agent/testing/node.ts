@@ -1,4 +1,4 @@
-/** What tests of the whole agent say: a node with one component, what is wanted of it, and what came of it. */
+/** What tests of the whole agent share: a node with one component, what is wanted of it, and what it became. */
 import type { ComponentEntry, Operation } from '../../api/machine.ts';
 import { begin, live, type Life } from './life.ts';
 import { entry, order, release, ROOT, World } from './world.ts';

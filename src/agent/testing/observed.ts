@@ -1,4 +1,4 @@
-/** What a decision or a report is made of, as plain values: a node on which app 1.0.0 runs, healthy, looked at a moment ago, with nothing to do. */
+/** What a decision or a report is made of, as plain values: a node on which app 1.0.0 runs, healthy, checked a moment ago, with nothing to do. */
 import type { Disruption } from '../../api/disruption.ts';
 import type { Operation } from '../../api/machine.ts';
 import { contentOf } from '../../api/machine/values.ts';
@@ -70,7 +70,7 @@ export function machine(rest: Partial<WantedState> = {}): WantedState {
 export const healthy: ComponentHealth = { state: 'Healthy', bootID: 'b', since: WALL, message: undefined };
 export const unit = (rest: object = {}) =>
   new Map([['app', { name: 'app', running: true, invocation: 'i', hash: 'h', generation: 'd1.0.0', ...rest }]]);
-export const looked = { findings: [], checkedMs: NOW, nextMs: NOW + 60_000, nextFullMs: NOW + 60_000 };
+export const justChecked = { findings: [], checkedMs: NOW, nextMs: NOW + 60_000, nextFullMs: NOW + 60_000 };
 
 export function node(rest: Partial<ObservedNode> = {}): ObservedNode {
   return {
@@ -92,7 +92,7 @@ export function node(rest: Partial<ObservedNode> = {}): ObservedNode {
     units: unit(),
     starts: new Map(),
     health: new Map([['app', healthy]]),
-    drift: new Map([['app', looked]]),
+    drift: new Map([['app', justChecked]]),
     progress: newProgress(),
     repairing: {
       probing: undefined,

@@ -3,7 +3,7 @@ import { tarGz } from './archive.ts';
 import { MIRROR, World, entry, order, putOld, release, repair } from './world.ts';
 import { begin, live } from './life.ts';
 
-/** Something that a node goes through: how it begins, what its cell does, and how it must end, whatever happens to it on the way. */
+/** Something that a node goes through: how it begins, what its cell does, and how it must end, with any faults on the way. */
 export interface Scenario {
   name: string;
   /** The world before, at rest. */
@@ -192,7 +192,7 @@ export const scenarios: Scenario[] = [
         const inode = id === undefined ? undefined : world.disk.inodes.get(id);
         if (inode?.kind === 'file') inode.data = Buffer.from(text);
       };
-      put('/etc/app/app.conf', 'somebody was here\n');
+      put('/etc/app/app.conf', 'changed by another program\n');
       put('/var/lib/kubenode/components/app/current/bin', 'and here');
       world.disk.settleAll();
       return world;
@@ -286,7 +286,7 @@ export const scenarios: Scenario[] = [
       world.change({ components: [entry('app', '1.1.1', 3)] });
       return true;
     },
-    // A loss of power may let the bad one run out of time first, if nobody comes with the newer one.
+    // A loss of power may let the bad one run out of time first, if the newer one does not come.
     done: (world) =>
       state(world) === 'Healthy' &&
       world.component('app')?.version === '1.1.1' &&

@@ -1,4 +1,4 @@
-/** What every implementation of the port `Units` does. It is held to it with real processes. */
+/** What every implementation of the port `Units` does. Tests check it with real processes. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -33,11 +33,11 @@ export function unitsConformance(name: string, harness: UnitsHarness): void {
     return existsSync(path) ? readFileSync(path, 'utf8') : '';
   };
   const to = (file = 'out'): string => join(harness.folder(), file);
-  const forever = (said = 'begun'): string => `echo ${said} >> ${to()}; while true; do sleep 0.05; done`;
+  const forever = (word = 'begun'): string => `echo ${word} >> ${to()}; while true; do sleep 0.05; done`;
   const wrote = async (text: string): Promise<unknown> => await waitFor(() => out().includes(text), { deadlineMs: 10_000, what: text });
   const first = async (units: LastingUnits) => (await units.list()).find((each) => each.name === 'app');
 
-  test(`${name}: nothing was started: nothing is listed, and stopping or reloading it is no error`, async () => {
+  test(`${name}: before a start nothing is listed, and stopping or reloading is no error`, async () => {
     const units = await harness.open();
     expect(await units.list()).toEqual([]);
     await units.stop('app');
@@ -160,7 +160,7 @@ export function unitsConformance(name: string, harness: UnitsHarness): void {
     expect(await units.list()).toMatchObject([{ running: true, generation: 'g2' }]);
   });
 
-  test(`${name}: units are told apart`, async () => {
+  test(`${name}: units are distinguished`, async () => {
     const units = await harness.open();
     const app = await units.start(shellUnit(forever()));
     await units.start(shellUnit(forever('other'), { name: 'other', hash: 'h3' }));

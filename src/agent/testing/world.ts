@@ -39,15 +39,15 @@ export class World {
   effects: Effect[] = [];
   ms = 1000;
   reachable = true;
-  /** What the agent says does not arrive. */
+  /** What the agent reports does not arrive. */
   reportsLost = false;
   /** How far the API server's clock is ahead of the node's. */
   serverAheadMs = 0;
-  /** The API server's answers do not say when they were made. */
+  /** The API server's answers do not have the time at which they were made. */
   undated = false;
-  /** What a live read says, where that is not what the Machine is now. */
+  /** What a live read returns, where that differs from the Machine now. */
   answer: Stored<Machine> | undefined;
-  /** Of what happened: what a person should look at. */
+  /** What happened and a person should check. */
   warnings: string[] = [];
   machine: Stored<Machine>;
   /** MachineComponents by object name. */
@@ -86,7 +86,7 @@ export class World {
     copy.disk = this.disk.clone();
     copy.units = new Map([...this.units].map(([name, unit]) => [name, { ...unit }]));
     copy.effects = [...this.effects];
-    // Never changed in place.
+    // Never mutated.
     copy.machine = this.machine;
     copy.components = this.components;
     copy.artifacts = this.artifacts;
@@ -146,7 +146,7 @@ export class World {
     return inode?.kind === 'file' ? inode.data.toString() : undefined;
   }
 
-  /** What the journal on this disk says. */
+  /** What the journal on this disk records. */
   journal(): JournalState | undefined {
     const text = this.text(layoutOf('').journal);
     return text === undefined ? undefined : replay(text).state;
@@ -155,7 +155,7 @@ export class World {
 
 export interface ReleaseOptions {
   name?: string;
-  /** What its program says: `good`, `bad` (its probes fail) or `crash`. */
+  /** What its program prints: `good`, `bad` (its probes fail) or `crash`. */
   program?: 'good' | 'bad' | 'crash';
   spec?: Record<string, unknown>;
 }
@@ -221,7 +221,7 @@ export function repair(
   return { ...ordered, kind: 'Repair', action, args, ...rest };
 }
 
-/** A file that nobody wrote lately. */
+/** A file that was not written lately. */
 export function putOld(world: World, path: string, bytes: number, ageMs: number): void {
   const full = `${ROOT}${path}`;
   const parts = full.split('/').filter(Boolean);

@@ -75,7 +75,7 @@ export async function actStage(ctx: AgentContext, stage: TransactionStage): Prom
 interface Parts {
   /** What is to run in the end. */
   target: Manifest | undefined;
-  /** Every other generation that this transaction may have put in place. */
+  /** Every other generation that this transaction may have installed. */
   others: Manifest[];
   /** Digests that were begun in this transaction and are not to run. */
   left: Set<string>;
@@ -84,7 +84,7 @@ interface Parts {
 function partsOf({ memory }: AgentContext, tx: Transaction): Parts {
   const wanted = tx.back === undefined ? tx.to : tx.from;
   const target = wanted === undefined ? undefined : memory.transaction.manifests.get(wanted);
-  // Without it nothing would be put in place and all would seem to be in place.
+  // Without it the agent would write no file, and every file would seem to be there.
   if (wanted !== undefined && target === undefined) throw agentError('FileFailed', `generation ${wanted} of ${tx.name} is damaged`);
   const digests = new Set([tx.from, tx.to, ...tx.touched]);
   digests.delete(wanted);
@@ -130,7 +130,7 @@ async function placeFiles(ctx: AgentContext, parts: Parts): Promise<void> {
   await removeFiles(ctx, parts, files.map((each) => each.path).concat(credentialPaths(parts.target)));
 }
 
-/** Files of what is not to run, save those that what is to run has too. */
+/** Removes files of the generation that is not to run, except those that the generation to run has too. */
 async function removeFiles(ctx: AgentContext, { others }: Parts, kept: string[]): Promise<void> {
   for (const path of others.flatMap((each) => each.files.map((file) => file.path).concat(credentialPaths(each)))) {
     if (kept.includes(path)) continue;

@@ -53,7 +53,7 @@ const failing = (rest: Partial<TransactionProgress> = {}): TransactionProgress =
   giveUpMs: NOW + 60,
   ...rest,
 });
-const view = { held: false, broken: false, hopeless: false, message: 'probe x: no answer' };
+const view = { passed: false, broken: false, hopeless: false, message: 'probe x: no answer' };
 const probing = (rest: object = {}, deadlineMs = NOW): TransactionProgress => ({
   ...newProgress(),
   done: done('placeFiles', 'switchLink', 'startUnits'),
@@ -103,7 +103,7 @@ describe('when a stage fails', () => {
     ['the way back is tried again', { back }, failing(), { do: 'stage', stage: 'placeFiles' }, []],
     ['the way back is tried again later', { back }, failing({ notBeforeMs: NOW + 5 }), undefined, [NOW + 5]],
     [
-      'the way back is given up in the end, and says from what',
+      'the way back is given up in the end, and reports from what',
       { back },
       failing({ giveUpMs: NOW }),
       { do: 'fail', failed: { reason: 'ProbesFailed', message: 'it broke; going back fails too: placeFiles: no space', restored: false } },
@@ -118,10 +118,10 @@ describe('when a stage fails', () => {
   });
 });
 
-describe('when probes do not hold', () => {
+describe('when probes do not pass', () => {
   test.each<[string, Partial<Transaction>, TransactionProgress, object]>([
     ['a change goes back', {}, probing(), { do: 'turnBack', reason: 'ProbesFailed', message: 'probe x: no answer' }],
-    ['a change goes back, without words', {}, probing({ message: undefined }), { message: 'the probes did not hold in time' }],
+    ['a change goes back, without words', {}, probing({ message: undefined }), { message: 'the probes did not pass in time' }],
     [
       'a repair of drift failed',
       { why: 'Drift' },
@@ -129,7 +129,7 @@ describe('when probes do not hold', () => {
       { do: 'fail', failed: { reason: 'ProbesFailed', message: 'after the repair of drift: probe x: no answer', restored: false } },
     ],
     [
-      'nothing is restored',
+      'it restores nothing',
       { back },
       probing(),
       { do: 'fail', failed: { message: 'it broke; what ran before fails too: probe x: no answer', restored: false } },
@@ -138,10 +138,10 @@ describe('when probes do not hold', () => {
     expect(next(transaction, { progress }).step).toMatchObject(expected);
   });
 
-  test('they have until their deadline, unless one cannot hold any more', () => {
+  test('they have until their deadline, unless one cannot pass any more', () => {
     expect(next({}, { progress: probing({}, NOW + 1) })).toEqual({ step: undefined, due: [NOW + 1] });
     expect(next({}, { progress: probing({ hopeless: true }, NOW + 1) }).step).toMatchObject({ do: 'turnBack' });
-    expect(next({}, { progress: probing({ held: true }) }).step).toEqual({ do: 'stage', stage: 'probe' });
+    expect(next({}, { progress: probing({ passed: true }) }).step).toEqual({ do: 'stage', stage: 'probe' });
   });
 });
 

@@ -10,7 +10,7 @@ import type { AgainAt, TransactionStage, AgentStep } from '../engine/steps.ts';
 /** Tries of a stage on the way back, or of taking away: what else is there to do. */
 const BACKOFF_MS = [1_000, 2_000, 5_000, 10_000, 30_000];
 const DELETE_TRIES = 3;
-/** Reason of what the deletion of a machine could not take away. */
+/** Reason of the report about what the deletion of a machine could not take away. */
 export const REMOVE_FAILED = 'RemoveFailed';
 
 /** The next step of the open transaction; undefined: it waits, until a time given to `due`. */
@@ -28,12 +28,12 @@ export function transactionStep(o: ObservedNode, tx: Transaction, due: AgainAt):
   if (stage !== 'probe' || o.progress.probing === undefined) return { do: 'stage', stage };
 
   const { view, deadlineMs } = o.progress.probing;
-  if (view.held) return { do: 'stage', stage };
+  if (view.passed) return { do: 'stage', stage };
   if (!view.hopeless && o.nowMs < deadlineMs) {
     due(deadlineMs);
     return undefined;
   }
-  const message = view.message ?? 'the probes did not hold in time';
+  const message = view.message ?? 'the probes did not pass in time';
   if (tx.back !== undefined)
     return failed(o, tx, { ...tx.back, message: `${tx.back.message}; what ran before fails too: ${message}` }, false);
   if (tx.why === 'Drift') return failed(o, tx, { reason: 'ProbesFailed', message: `after the repair of drift: ${message}` }, false);
@@ -87,7 +87,7 @@ function afterError(
   due: AgainAt,
   stage: TransactionStage,
 ): AgentStep | undefined {
-  // All is in place; whether the receipt is there is not known when its write fails, so that there is no way but on.
+  // Every file is there. When the write of the receipt fails, the agent does not know whether it is there, so it can only go on.
   const mustGoOn = stage === 'writeReceipt' || stage === 'removeReceipt';
   if (!mustGoOn && tx.back === undefined && tx.why === 'Change') return { do: 'turnBack', ...error };
   const tries = o.progress.failures;
@@ -106,7 +106,7 @@ export const backoffMs = (failures: number): number => BACKOFF_MS[Math.min(failu
 
 /**
  * docs/protocols.md#c6: at a boundary of the journal a higher revision that wants back what ran before is taken at once. Any other one is taken only where
- * no order was needed, if it disrupts no more; an order is for the revisions that it names. What it goes back to stays what last held.
+ * no order was needed, if it disrupts no more; an order is for the revisions that it names. It still goes back to the content whose probes last passed.
  */
 function newerRevision(o: ObservedNode, tx: Transaction): AgentStep | undefined {
   const component = componentOf(o.state, tx.name);

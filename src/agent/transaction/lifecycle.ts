@@ -32,7 +32,7 @@ export async function begin(ctx: AgentContext, transaction: Transaction, operati
 export async function takeStage(ctx: AgentContext, name: TransactionStage): Promise<void> {
   const { memory, ports } = ctx;
   const { transaction } = memory;
-  if (name === 'probe' && transaction.switching.probing?.view().held === true) {
+  if (name === 'probe' && transaction.switching.probing?.view().passed === true) {
     transaction.progress = { ...transaction.progress, done: new Set([...transaction.progress.done, name]) };
     return;
   }

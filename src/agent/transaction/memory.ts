@@ -44,7 +44,7 @@ export function giveUpMs(ctx: AgentContext): number {
   return ctx.ports.clock.monotonic() + Math.max(60, deadline) * 1000;
 }
 
-/** The journal was opened: nothing is known yet of the transaction in it. */
+/** The journal was opened: the state of the transaction in it is not known yet. */
 export function resetTransaction(ctx: AgentContext): void {
   const { transaction } = ctx.memory;
   transaction.manifests.clear();
@@ -72,7 +72,7 @@ export function endSwitching({ transaction }: AgentMemory): void {
   transaction.progress = newProgress();
 }
 
-/** While the node is held no deadline runs: what is probed is probed again afterwards. */
+/** While the node is held no deadline runs: probes begin again afterwards. */
 export function suspendTransaction(ctx: AgentContext): void {
   const { transaction } = ctx.memory;
   transaction.switching.probing?.stop();

@@ -26,7 +26,7 @@ const web = (rest: Partial<Manifest> = {}, version = '1.0.0'): Installed => inst
 
 test.each<[string, ObservedNode, object]>([
   ['nothing', node(), { kind: 'nothing' }],
-  ['of what nobody knows', node({ state: { ...node().state, components: {} } }), { kind: 'nothing' }],
+  ['of an unknown component', node({ state: { ...node().state, components: {} } }), { kind: 'nothing' }],
   ['after the machine was cleaned up', upgrade('None', { state: state(accepted('1.1.0', 2), { cleared: true }) }), { kind: 'nothing' }],
   ['the same content of a higher revision', node({ state: state(accepted('1.0.0', 3)) }), { kind: 'advance' }],
   ['a change', upgrade('Drain'), { kind: 'ready', why: 'Change', class: 'Drain' }],
@@ -41,26 +41,26 @@ test.each<[string, ObservedNode, object]>([
     upgrade('None', { prepared: new Map([['app', { status: 'retry', revision: 2, atMs: NOW, failures: 1, message: '' }]]) }),
     { kind: 'preparing' },
   ],
-  ['a change of which an older revision is ready', upgrade('None', { state: state(accepted('1.2.0', 3)) }), { kind: 'preparing' }],
+  ['a change whose older revision is ready', upgrade('None', { state: state(accepted('1.2.0', 3)) }), { kind: 'preparing' }],
   [
     'a change that can never be made ready',
     upgrade('None', { prepared: new Map([['app', { status: 'failed', revision: 2, reason: 'r', message: 'm' }]]) }),
     { kind: 'refuse', reason: 'r', message: 'm' },
   ],
   [
-    'a change of what is damaged',
+    'a change of a damaged component',
     upgrade('None', { installed: new Map([['app', damaged]]) }),
     { kind: 'blocked', message: 'the generation that runs is damaged and is built again first' },
   ],
   ['a first install', upgrade('None', { installed: new Map(), units: new Map() }), { kind: 'ready', why: 'Change' }],
   ['a removal', node({ state: state(accepted('1.0.0', 2, { action: 'Remove' })) }), { kind: 'ready', why: 'Change', to: undefined }],
   [
-    'a removal of what is damaged',
+    'a removal of a damaged component',
     node({ state: state(accepted('1.0.0', 2, { action: 'Remove' })), installed: new Map([['app', damaged]]) }),
     { kind: 'blocked', message: 'its generation is damaged and is built again first' },
   ],
   [
-    'a removal of what was never here',
+    'a removal of a component that was never here',
     node({ state: state(accepted('1.0.0', 2, { action: 'Remove' })), installed: new Map() }),
     { kind: 'absent' },
   ],

@@ -52,7 +52,7 @@ test('a first install that fails stops what it started, and reports that nothing
 test('when what ran before fails too, it is reported as not restored', async () => {
   const { world, life } = await ordered({ program: 'bad' });
   await live(world, life, () => app(world)?.state === 'Probing');
-  // Whatever is started from now on does not work.
+  // What is started from now on does not work.
   const generation = world.journal()?.transaction?.from ?? '';
   put(world, `/var/lib/kubenode/components/app/${generation}/bin`, 'broken meanwhile');
   await live(world, life, () => outcome(world) !== undefined);
@@ -89,10 +89,10 @@ test('a newer revision that is what ran before is a way back that nothing failed
   expect(app(world)?.failed).toBeUndefined();
 });
 
-test('the failure of a revision is not that of a newer one, which could not be taken in time', async () => {
+test('the failure of a revision does not count for a newer one, which could not be taken in time', async () => {
   const { world, life } = await ordered({ program: 'bad' });
   await live(world, life, () => app(world)?.state === 'Probing');
-  // Nobody has this version yet.
+  // No store has this version yet.
   want(world, life, [entry('app', '1.1.1', 3)]);
   await live(world, life, () => outcome(world) !== undefined);
   expect(app(world)).toMatchObject({ revision: 3, running: 1, state: 'Fetching' });

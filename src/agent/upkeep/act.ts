@@ -15,7 +15,7 @@ import { writeReceipt } from '../records/receipts.ts';
 import { sweep } from '../generation/sweep.ts';
 import { checkSoon } from './watches.ts';
 
-/* The steps that keep a node as it is. What fails of them is reported, and tried again later: it must not hold up the rest. */
+/* The steps that keep a node as it is. A step that fails is reported, and tried again later: it must not block the rest. */
 
 /** Between starts of a unit that does not stay up. */
 const STARTS = { baseMs: 1_000, maxMs: 60_000 };
@@ -97,7 +97,7 @@ async function repairTree(ctx: AgentContext, manifest: Manifest): Promise<void> 
   ctx.memory.upkeep.folders.delete(manifest.name);
 }
 
-/** What is down may have been so because of what was put right: it need not wait any longer. */
+/** A unit may have been down because of what was repaired: it need not wait any longer. */
 async function startAgain({ memory, ports }: AgentContext, { units }: Manifest): Promise<void> {
   const running = (await ports.units.list()).filter((each) => each.running).map((each) => each.name);
   for (const { name } of units) if (!running.includes(name)) memory.upkeep.starts.delete(name);

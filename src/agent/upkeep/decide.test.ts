@@ -3,7 +3,7 @@ import { newProgress } from '../transaction/memory.ts';
 import { HOUR_MS, repairBudgetMs, upkeepStep } from './decide.ts';
 import type { ObservedNode } from '../engine/observed.ts';
 import { LASTING_MS } from './memory.ts';
-import { NOW, WALL, accepted, installed, looked, manifest, node, state, tx, unit } from '../testing/observed.ts';
+import { NOW, WALL, accepted, installed, justChecked, manifest, node, state, tx, unit } from '../testing/observed.ts';
 
 /* What keeps a node as it is, as tables. */
 
@@ -12,12 +12,12 @@ function next(rest: Partial<ObservedNode>): { step: ReturnType<typeof upkeepStep
   return { step: upkeepStep(node(rest), (ms) => void due.push(ms)), due };
 }
 
-const LOOKS = [NOW + 60_000, NOW + 60_000];
+const CHECKS = [NOW + 60_000, NOW + 60_000];
 const down = unit({ running: false });
 const starts = (rest: object = {}): ObservedNode['starts'] =>
   new Map([['app', { failures: 0, lastMs: NOW - 5, notBeforeMs: NOW, ...rest }]]);
 const finding = { kind: 'file' as const, path: '/x', what: 'is missing', repair: true };
-const drifted = (rest: object = {}): ObservedNode['drift'] => new Map([['app', { ...looked, findings: [finding], ...rest }]]);
+const drifted = (rest: object = {}): ObservedNode['drift'] => new Map([['app', { ...justChecked, findings: [finding], ...rest }]]);
 const repaired = (...ago: number[]): Pick<ObservedNode, 'state'> => ({
   state: state(accepted('1.0.0', 1, { repairs: ago.map((each) => WALL - each) })),
 });
@@ -26,7 +26,7 @@ const stray = new Map([...unit(), ['stray', { name: 'stray', running: true, invo
 const open = (rest: Parameters<typeof tx>[0] = {}): Pick<ObservedNode, 'state'> => ({
   state: state(accepted('1.1.0', 2), { transaction: tx(rest) }),
 });
-const view = { held: false, broken: false, hopeless: false, message: undefined };
+const view = { passed: false, broken: false, hopeless: false, message: undefined };
 const probing = { ...newProgress(), probing: { view, deadlineMs: NOW } };
 const two = new Map([
   ['d1.0.0', manifest('1.0.0')],
@@ -34,36 +34,36 @@ const two = new Map([
 ]);
 
 test.each<[string, Partial<ObservedNode>, object | undefined, number[]]>([
-  ['all is well', {}, undefined, LOOKS],
-  ['a unit was just started for the first time', { starts: starts() }, undefined, LOOKS],
-  ['a unit crashes in a loop, and runs just now', { starts: starts({ failures: 3 }) }, undefined, [...LOOKS, NOW - 5 + LASTING_MS]],
-  ['a unit crashed, and has lasted since', { starts: starts({ failures: 3, lastMs: NOW - LASTING_MS }) }, undefined, LOOKS],
-  ['a unit is down', { units: down, starts: starts() }, { do: 'startUnit', name: 'app', unit: 'app' }, LOOKS],
-  ['a unit is down, and was started in vain', { units: down, starts: starts({ notBeforeMs: NOW + 7 }) }, undefined, [...LOOKS, NOW + 7]],
+  ['all is well', {}, undefined, CHECKS],
+  ['a unit was just started for the first time', { starts: starts() }, undefined, CHECKS],
+  ['a unit crashes in a loop, and runs just now', { starts: starts({ failures: 3 }) }, undefined, [...CHECKS, NOW - 5 + LASTING_MS]],
+  ['a unit crashed, and has lasted since', { starts: starts({ failures: 3, lastMs: NOW - LASTING_MS }) }, undefined, CHECKS],
+  ['a unit is down', { units: down, starts: starts() }, { do: 'startUnit', name: 'app', unit: 'app' }, CHECKS],
+  ['a unit is down, and was started in vain', { units: down, starts: starts({ notBeforeMs: NOW + 7 }) }, undefined, [...CHECKS, NOW + 7]],
 
-  ['it was never looked at', { drift: new Map() }, { do: 'check', name: 'app', full: false }, []],
-  ['it is time to look', { drift: drifted({ nextMs: NOW }) }, { do: 'check', full: false }, []],
-  ['it is time to look at all', { drift: drifted({ nextMs: NOW, nextFullMs: NOW }) }, { do: 'check', full: true }, []],
+  ['it was never checked', { drift: new Map() }, { do: 'check', name: 'app', full: false }, []],
+  ['it is time to check', { drift: drifted({ nextMs: NOW }) }, { do: 'check', full: false }, []],
+  ['it is time to check all', { drift: drifted({ nextMs: NOW, nextFullMs: NOW }) }, { do: 'check', full: true }, []],
   [
-    'the next looks are at two times',
-    { drift: new Map([['app', { ...looked, nextMs: NOW + 1, nextFullMs: NOW + 2 }]]) },
+    'the next checks are at two times',
+    { drift: new Map([['app', { ...justChecked, nextMs: NOW + 1, nextFullMs: NOW + 2 }]]) },
     undefined,
     [NOW + 1, NOW + 2],
   ],
-  ['a file drifted', { drift: drifted() }, { do: 'repair', name: 'app' }, LOOKS],
-  ['a file drifted that is only reported', { drift: drifted({ findings: [{ ...finding, repair: false }] }) }, undefined, LOOKS],
+  ['a file drifted', { drift: drifted() }, { do: 'repair', name: 'app' }, CHECKS],
+  ['a file drifted that is only reported', { drift: drifted({ findings: [{ ...finding, repair: false }] }) }, undefined, CHECKS],
   [
     'of two that drifted one may be repaired',
     { drift: drifted({ findings: [{ ...finding, repair: false }, finding] }) },
     { do: 'repair', name: 'app' },
-    LOOKS,
+    CHECKS,
   ],
-  ['a file drifted, after five repairs', { drift: drifted(), ...repaired(5, 4, 3, 2, 1) }, { do: 'repair' }, LOOKS],
+  ['a file drifted, after five repairs', { drift: drifted(), ...repaired(5, 4, 3, 2, 1) }, { do: 'repair' }, CHECKS],
   [
     'a file drifted, after six repairs',
     { drift: drifted(), ...repaired(600_000, 5, 4, 3, 2, 1) },
     undefined,
-    [...LOOKS, NOW + HOUR_MS - 600_000],
+    [...CHECKS, NOW + HOUR_MS - 600_000],
   ],
 
   ['its generation is damaged', damaged, { do: 'prepare', name: 'app', rebuild: true }, []],
@@ -88,14 +88,14 @@ test.each<[string, Partial<ObservedNode>, object | undefined, number[]]>([
     [],
   ],
 
-  ['a unit belongs to no component', { units: stray }, { do: 'stopUnit', unit: 'stray' }, LOOKS],
+  ['a unit belongs to no component', { units: stray }, { do: 'stopUnit', unit: 'stray' }, CHECKS],
   [
     'a unit belongs to no component, and does not end',
     { units: stray, starts: new Map([['stray', { failures: 0, lastMs: NOW, notBeforeMs: NOW + 8 }]]) },
     undefined,
-    [...LOOKS, NOW + 8],
+    [...CHECKS, NOW + 8],
   ],
-  ['a unit belongs to no component, while something is changed', { units: stray, ...open({ name: 'other' }) }, undefined, LOOKS],
+  ['a unit belongs to no component, while something is changed', { units: stray, ...open({ name: 'other' }) }, undefined, CHECKS],
   [
     'the machine was cleaned up, and a unit is left',
     { units: unit(), installed: new Map(), state: state(accepted('1.0.0', 1), { cleared: true }) },
@@ -110,7 +110,7 @@ test.each<[string, Partial<ObservedNode>, object | undefined, number[]]>([
   ],
 
   ['it is being changed', { ...open(), units: down, drift: new Map() }, undefined, []],
-  ['it is being changed, and another is down', { ...open({ name: 'other' }), units: down }, { do: 'startUnit', unit: 'app' }, LOOKS],
+  ['it is being changed, and another is down', { ...open({ name: 'other' }), units: down }, { do: 'startUnit', unit: 'app' }, CHECKS],
   [
     'it is probed, and the new unit is down',
     { ...open(), progress: probing, manifests: two },

@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path';
 import { isCoded, messageOf } from '../../api/errors.ts';
 import type { FileSpec } from '../generation/spec.ts';
 import type { AgentContext } from '../context.ts';
-import { holds } from '../disk/durable.ts';
+import { hasContent } from '../disk/durable.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import type { DriftFinding } from './memory.ts';
@@ -36,7 +36,7 @@ export async function findDrift(
       const what = await differenceOf(files, layout.root, file);
       if (what !== undefined) findings.push({ kind: 'file', path: file.path, what, repair: file.onDrift === 'Repair' });
     } catch (error) {
-      // What cannot even be read is put right like anything else, unless the way to it is somebody else's.
+      // A file that cannot even be read is repaired like any other, unless a folder on the way to it belongs to another user.
       const repair = file.onDrift === 'Repair' && !isCoded(error, agentErrorCodes, 'PathRefused');
       findings.push({ kind: 'file', path: file.path, what: `cannot be read: ${messageOf(error)}`, repair });
     }
@@ -61,7 +61,7 @@ export async function findDrift(
   return findings;
 }
 
-/** undefined: it is as it was placed. Reads no more than was placed. Errors: `PathRefused`, `FileFailed`, those of the system. */
+/** undefined: it is as it was placed. Reads no more bytes than were placed. Errors: `PathRefused`, `FileFailed`, those of the system. */
 export async function differenceOf(files: Files, root: string, file: FileSpec): Promise<string | undefined> {
   const reached = await reach(files, root, dirname(file.path));
   if (reached === undefined) return 'is missing';
@@ -70,7 +70,7 @@ export async function differenceOf(files: Files, root: string, file: FileSpec): 
     if (found === undefined) return 'is missing';
     if (found.kind !== 'file') return `is a ${found.kind}`;
     const content = Buffer.from(file.content);
-    if (found.size !== content.length || !(await holds(files, at, content))) return 'has other content';
+    if (found.size !== content.length || !(await hasContent(files, at, content))) return 'has other content';
     return found.mode === file.mode ? undefined : `has mode ${octal(found.mode)}, not ${octal(file.mode)}`;
   });
 }

@@ -15,7 +15,7 @@ export function settledComponents({ memory }: AgentContext): Map<string, Manifes
   return out;
 }
 
-/** Starts the steady probes of what is installed, and ends those of what is not. */
+/** Starts the steady probes of what is installed, and ends the probes of what is not. */
 export function syncProbes(ctx: AgentContext): void {
   const { memory, ports, layout } = ctx;
   const wanted = settledComponents(ctx);
@@ -46,7 +46,7 @@ function noteHealth(ctx: AgentContext, name: string, probing: Probing): void {
   if (view.broken && known?.state !== 'Unhealthy') {
     next = { state: 'Unhealthy', bootID: known?.bootID, since: undefined, message: view.message };
     ctx.happened({ type: 'Warning', reason: 'Unhealthy', message: `${name}: ${view.message ?? ''}` });
-  } else if (view.held && known?.state !== 'Healthy') {
+  } else if (view.passed && known?.state !== 'Healthy') {
     next = { state: 'Healthy', bootID, since: healthySince(ctx, name), message: undefined };
     if (known?.state === 'Unhealthy') ctx.happened({ type: 'Normal', reason: 'HealthyAgain', message: name });
   }

@@ -3,7 +3,7 @@ import type { Probing } from './probes.ts';
 
 export interface ComponentHealth {
   state: 'Unknown' | 'Healthy' | 'Unhealthy';
-  /** Boot in which the probes last held. */
+  /** Boot in which the probes last passed. */
   bootID: string | undefined;
   /** Wall time, ms. */
   since: number | undefined;
@@ -46,14 +46,14 @@ export function isCrashLooping(starts: UnitStarts | undefined, nowMs: number): b
 /** What a change in a watched folder touches of a component's generation; undefined: nothing of it. */
 export type ChangeReader = (name: string | undefined) => string | undefined;
 
-/** What is known of the components that run, and of what watches them. */
+/** What is known of the components that run, and of the probes and watches of each. */
 export interface UpkeepMemory {
   /** By unit. */
   starts: Map<string, UnitStarts>;
   health: Map<string, ComponentHealth>;
   probing: Map<string, { digest: string; probing: Probing }>;
   drift: Map<string, Drift>;
-  /** Paths in generations' folders of which a watch reported a change since the last check, by component; there and empty: elsewhere. */
+  /** Paths in generations' folders that a watch reported as changed since the last check, by component; an empty set: a change elsewhere. */
   touched: Map<string, Set<string>>;
   /** Folders of generations that run, as far as they are watched, by component. */
   folders: Map<string, { digest: string; paths: string[] }>;
@@ -93,7 +93,7 @@ export function forgetHealth({ upkeep }: AgentMemory, name: string): void {
   upkeep.health.delete(name);
 }
 
-/** The probes held at the end of a transaction. */
+/** The probes passed at the end of a transaction. */
 export function recordHealthy({ memory, ports: { host, clock } }: AgentContext, name: string): void {
   memory.upkeep.health.set(name, { state: 'Healthy', bootID: host.bootID, since: clock.now(), message: undefined });
 }

@@ -66,21 +66,21 @@ test('a program asks a unit that was just started a moment later, and at once wh
   expect(started.asked.exec).toBe(1);
   const files = world([exec], 'switch', []);
   await files.clock.advance(1);
-  expect(files.probing.view().held).toBe(true);
+  expect(files.probing.view().passed).toBe(true);
 });
 
-test('a probe holds when it held as often in a row as it must', async () => {
+test('a probe passes when it succeeded as often in a row as it must', async () => {
   const { answers, clock, probing } = world([probe({ url: 'http://127.0.0.1/', successThreshold: 3 })], 'switch', []);
   await clock.advance(3_000);
-  expect(probing.view().held).toBe(false);
+  expect(probing.view().passed).toBe(false);
   answers.status = 503;
   await clock.advance(2_000);
-  expect(probing.view()).toMatchObject({ held: false, message: 'probe p: http://127.0.0.1/ answered 503' });
+  expect(probing.view()).toMatchObject({ passed: false, message: 'probe p: http://127.0.0.1/ answered 503' });
   answers.status = 204;
   await clock.advance(4_000);
-  expect(probing.view().held).toBe(false);
+  expect(probing.view().passed).toBe(false);
   await clock.advance(2_000);
-  expect(probing.view()).toMatchObject({ held: true, message: undefined });
+  expect(probing.view()).toMatchObject({ passed: true, message: undefined });
   probing.stop();
 });
 
@@ -103,9 +103,9 @@ test('the output of a program shows why it failed', async () => {
 test('a unit must have run for a while', async () => {
   const { clock, probing } = world([named], 'switch');
   await clock.advance(1_999);
-  expect(probing.view().held).toBe(false);
+  expect(probing.view().passed).toBe(false);
   await clock.advance(1);
-  expect(probing.view().held).toBe(true);
+  expect(probing.view().passed).toBe(true);
   probing.stop();
 });
 
@@ -114,7 +114,7 @@ test('a unit that a probe names must not have ended since the switch, however we
   app.invocation = 'i2';
   await clock.advance(2_000);
   expect(probing.view()).toMatchObject({
-    held: false,
+    passed: false,
     hopeless: true,
     message: 'probe p: it ended since the switch and was started again',
   });
@@ -126,13 +126,13 @@ test('a unit that no probe names must stay up, but may need several starts until
   app.running = false;
   app.exit = 'exit code 1';
   await clock.advance(2_000);
-  expect(probing.view()).toMatchObject({ held: false, hopeless: false, message: 'probe unit app: it does not run (exit code 1)' });
+  expect(probing.view()).toMatchObject({ passed: false, hopeless: false, message: 'probe unit app: it does not run (exit code 1)' });
   app.running = true;
   app.invocation = 'i2';
   await clock.advance(2_000);
-  expect(probing.view().held).toBe(false);
+  expect(probing.view().passed).toBe(false);
   await clock.advance(2_000);
-  expect(probing.view().held).toBe(true);
+  expect(probing.view().passed).toBe(true);
   probing.stop();
 });
 
@@ -140,19 +140,19 @@ test('afterwards it is asked less often, and three failures in a row count', asy
   const { answers, asked, clock, probing } = world([http, { ...exec, name: 'e' }], 'steady', []);
   await clock.advance(60_000);
   expect(asked).toEqual({ http: 7, exec: 3 });
-  expect(probing.view()).toMatchObject({ held: true, broken: false });
+  expect(probing.view()).toMatchObject({ passed: true, broken: false });
   answers.status = 500;
   await clock.advance(12_000);
   expect(probing.view().broken).toBe(false);
   await clock.advance(2_000);
-  expect(probing.view()).toMatchObject({ held: false, broken: true });
+  expect(probing.view()).toMatchObject({ passed: false, broken: true });
   answers.status = 200;
   await clock.advance(2_000);
-  expect(probing.view()).toMatchObject({ held: true, broken: false });
+  expect(probing.view()).toMatchObject({ passed: true, broken: false });
   probing.stop();
 });
 
-test('once it is ended nothing is asked any more', async () => {
+test('once it is ended it asks nothing any more', async () => {
   const { asked, clock, probing } = world([http], 'switch');
   await clock.advance(1_000);
   probing.stop();
@@ -167,19 +167,19 @@ test.each([
   [200, true],
   [299, true],
   [300, false],
-])('the answer %i holds: %s', async (status, held) => {
+])('the answer %i passes: %s', async (status, passed) => {
   const { answers, clock, probing } = world([http], 'steady', []);
   answers.status = status;
   await clock.advance(1);
-  expect(probing.view().held).toBe(held);
-  if (!held) expect(probing.view().message).toBe(`probe p: http://127.0.0.1/ answered ${status}`);
+  expect(probing.view().passed).toBe(passed);
+  if (!passed) expect(probing.view().message).toBe(`probe p: http://127.0.0.1/ answered ${status}`);
 });
 
-test('one probe that is broken is enough, and one that cannot hold any more', async () => {
+test('one probe that is broken is enough, and one that cannot pass any more', async () => {
   const { answers, clock, probing } = world([http, { ...exec, name: 'e' }], 'steady', []);
   answers.exec = false;
   await clock.advance(120_000);
-  expect(probing.view()).toMatchObject({ held: false, broken: true, message: 'probe e: exit code 1: because' });
+  expect(probing.view()).toMatchObject({ passed: false, broken: true, message: 'probe e: exit code 1: because' });
 });
 
 test('how a unit ended is reported, where that is known', async () => {
@@ -196,7 +196,7 @@ test('once it is steady a unit may have been started again since', async () => {
   const { app, clock, probing } = world([named], 'steady');
   app.invocation = 'i2';
   await clock.advance(1);
-  expect(probing.view()).toMatchObject({ held: true, hopeless: false });
+  expect(probing.view()).toMatchObject({ passed: true, hopeless: false });
 });
 
 test('what a probe prints is one line of a message, however it is laid out, and no longer than that', async () => {

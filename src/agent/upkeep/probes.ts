@@ -16,11 +16,11 @@ import type { Units } from '../ports/units.ts';
 export type ProbeMode = 'switch' | 'steady';
 
 export interface ProbeView {
-  /** Every probe has held as often in a row as it must. */
-  held: boolean;
+  /** Every probe has succeeded as often in a row as it must. */
+  passed: boolean;
   /** A probe failed as often in a row as makes it count. */
   broken: boolean;
-  /** It cannot hold any more, however long one waits. */
+  /** It cannot pass any more, however long the agent waits. */
   hopeless: boolean;
   /** What fails, for people. */
   message: string | undefined;
@@ -85,7 +85,7 @@ export function startProbes(
   for (const each of tracked) later(round, firstMs(round, each), each);
   return {
     view: () => ({
-      held: tracked.every((each) => each.successes >= (mode === 'steady' ? 1 : each.probe.successThreshold)),
+      passed: tracked.every((each) => each.successes >= (mode === 'steady' ? 1 : each.probe.successThreshold)),
       broken: tracked.some((each) => each.failures >= FAILURES),
       hopeless: tracked.some((each) => each.hopeless),
       message: tracked.find((each) => each.message !== undefined)?.message,

@@ -5,7 +5,7 @@ import { tarGz } from '../testing/archive.ts';
 import { type Node, app, find, put, rest, unit } from '../testing/node.ts';
 import { MIRROR, ROOT, World, entry, release } from '../testing/world.ts';
 
-/* Drift of what a component unpacked (docs/protocols.md#a8): seen in everything, found at once, put right from a store that is verified first. */
+/* Drift of what a component unpacked (docs/protocols.md#a8): seen in every file, found at once, repaired from a store that is verified first. */
 
 const GENERATION = '/var/lib/kubenode/components/app/current';
 const STORE = '/var/lib/kubenode/store';
@@ -43,7 +43,7 @@ const tree = (world: World): string =>
     .filter((line) => line.startsWith(`${ROOT}/var/lib/kubenode/components`))
     .join('\n');
 
-/** As `mkdir`, whatever is there. */
+/** As `mkdir`, instead of what is there. */
 function folder(world: World, path: string): void {
   put(world, path, undefined);
   world.mkdir(`${ROOT}${path}`);
@@ -74,16 +74,16 @@ const disturbances: [string, (world: World) => void][] = [
   ['a deleted folder', (world) => put(world, `${generation(world)}/app/share`, undefined)],
   ['a deleted folder inside folders', (world) => put(world, `${generation(world)}/app/share/deep`, undefined)],
   ['a deleted empty folder', (world) => put(world, `${generation(world)}/app/empty`, undefined)],
-  ['a folder in the place of a script', (world) => folder(world, `${generation(world)}/app/bin/run`)],
-  ['a file in the place of a folder', (world) => put(world, `${generation(world)}/app/share/deep`, 'file')],
-  ['a link in the place of a script', (world) => link(world, `${generation(world)}/app/bin/run`, '/node/etc/app/app.conf')],
-  ['a link in the place of a folder', (world) => link(world, `${generation(world)}/app/share`, `${ROOT}/etc`)],
-  ['a link in the place of the generation', (world) => link(world, generation(world), `${ROOT}/etc`)],
+  ['a folder instead of a script', (world) => folder(world, `${generation(world)}/app/bin/run`)],
+  ['a file instead of a folder', (world) => put(world, `${generation(world)}/app/share/deep`, 'file')],
+  ['a link instead of a script', (world) => link(world, `${generation(world)}/app/bin/run`, '/node/etc/app/app.conf')],
+  ['a link instead of a folder', (world) => link(world, `${generation(world)}/app/share`, `${ROOT}/etc`)],
+  ['a link instead of the generation', (world) => link(world, generation(world), `${ROOT}/etc`)],
   ['the deleted generation', (world) => put(world, generation(world), undefined)],
   ['the deleted folder of the component', (world) => put(world, '/var/lib/kubenode/components/app', undefined)],
-  ['a list of files that says nothing is needed', (world) => put(world, `${generation(world)}/.kubenode/tree.json`, '[]')],
+  ['a list of files that is empty', (world) => put(world, `${generation(world)}/.kubenode/tree.json`, '[]')],
   ['a deleted manifest', (world) => put(world, `${generation(world)}/.kubenode/manifest.json`, undefined)],
-  ['the mode of the manifest, which may hold secrets', (world) => chmod(world, `${generation(world)}/.kubenode/manifest.json`, 0o644)],
+  ['the mode of the manifest, which may contain secrets', (world) => chmod(world, `${generation(world)}/.kubenode/manifest.json`, 0o644)],
   ['the deleted folder of the manifest', (world) => put(world, `${generation(world)}/.kubenode`, undefined)],
   ['a deleted receipt', (world) => put(world, '/var/lib/kubenode/components/app/receipt.json', undefined)],
 ];
@@ -121,13 +121,13 @@ test('safety 16: what others put into a generation’s folder is not the agent�
   expect(world.events).toEqual([]);
 });
 
-test('safety 16: a link in the place of a folder is not followed: nothing is written where it leads', async () => {
+test('safety 16: a link instead of a folder is not followed: nothing is written where it leads', async () => {
   const { world, life } = await unpacked();
   world.mkdir(`${ROOT}/etc/bin`);
-  put(world, '/etc/bin/run', 'somebody else’s');
+  put(world, '/etc/bin/run', 'of another program');
   link(world, `${generation(world)}/app/bin`, `${ROOT}/etc/bin`);
   await rest(world, life, 5_000);
-  expect(world.text('/etc/bin/run')).toBe('somebody else’s');
+  expect(world.text('/etc/bin/run')).toBe('of another program');
   expect(world.text(`${GENERATION}/app/bin/run`)).toBe('app 1.0.0 good');
 });
 
@@ -174,7 +174,7 @@ test('safety 16: what the store lacks and the mirror does not give keeps nothing
   expect(world.text(`${GENERATION}/app/bin/run`)).toBe('app 1.0.0 good');
 });
 
-test('safety 16: repairs of what was unpacked are within the budget too, then it is only reported', async () => {
+test('safety 16: repairs of unpacked files are within the budget too, then the agent only reports', async () => {
   const { world, life } = await unpacked();
   for (let round = 0; round < 7; round++) {
     put(world, `${generation(world)}/app/bin/run`, `exit ${round}`);

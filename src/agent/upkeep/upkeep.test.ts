@@ -140,7 +140,7 @@ test('a folder that was deleted with its files is made again, and watched again'
   expect(world.text('/etc/app/app.conf')).toBe('version=1.0.0 color=blue\n');
 });
 
-test('a symbolic link in the place of a file is replaced, not followed', async () => {
+test('a symbolic link instead of a file is replaced, not followed', async () => {
   const { world, life } = await node();
   put(world, '/etc/target', 'precious');
   world.disk.change(`${ROOT}/etc/app/app.conf`, [['app.conf', world.disk.add({ kind: 'link', target: '/node/etc/target' })]]);
@@ -150,7 +150,7 @@ test('a symbolic link in the place of a file is replaced, not followed', async (
   expect(world.text('/etc/app/app.conf')).toBe('version=1.0.0 color=blue\n');
 });
 
-test('a folder in the place of a file is reported and kept, and the rest goes on', async () => {
+test('a folder instead of a file is reported and kept, and the rest goes on', async () => {
   const { world, life } = await node();
   put(world, '/etc/app/app.conf', undefined);
   world.mkdir(`${ROOT}/etc/app/app.conf`);
@@ -177,7 +177,7 @@ test('after a reboot units are started from what is on the disk, and health coun
   expect(app(world)?.state).toBe('Healthy');
 });
 
-test('after a reboot the evidence of the boot before is not that of this one', async () => {
+test('after a reboot the evidence of the boot before does not count for this one', async () => {
   const { world, life } = await node();
   life.end();
   world.reboot();
@@ -189,7 +189,7 @@ test('after a reboot the evidence of the boot before is not that of this one', a
   expect(app(world)?.healthySince).toBeUndefined();
 });
 
-test('an agent that is started again reports nothing new when nothing is', async () => {
+test('an agent that is started again reports nothing new when nothing changed', async () => {
   const { world, life } = await node();
   life.end();
   const { status } = world.requests;

@@ -19,7 +19,7 @@ export function stopUpkeep({ memory }: AgentContext): void {
   stopRepairProbes(memory);
 }
 
-/** While the node is held no deadline runs: what is probed is probed again afterwards. */
+/** While the node is held no deadline runs: probes begin again afterwards. */
 export function suspend(ctx: AgentContext): void {
   suspendTransaction(ctx);
   suspendRepair(ctx);
