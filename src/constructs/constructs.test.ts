@@ -71,7 +71,7 @@ describe('fleet', () => {
     expect(() => cluster.label('tier')).toThrow('cluster "prod" has no label "tier"');
   });
 
-  it('refuses a selector that matches no declared cluster, and says which there are', () => {
+  it('refuses a selector that matches no declared cluster, and names the declared ones', () => {
     const fleet = new Fleet();
     fleet.cluster('test', { labels: { stage: 'test' } });
     fleet.clusters({ stage: 'prd' }, () => {});
@@ -119,7 +119,7 @@ describe('objects', () => {
     expect(set?.['spec']).toEqual({ provider: { name: 'local' } });
   });
 
-  it('of a cluster are refused in a pool, and those of a pool outside of one', () => {
+  it('of a cluster are refused in a pool, and objects of a pool outside of one', () => {
     expect(() => made((cluster) => new DefenderPolicy(cluster.pool('web'), 'default', { limits: [] }))).toThrow(
       'DefenderPolicy "default" is for a whole cluster and must not be made in pool "web"',
     );

@@ -13,7 +13,7 @@ function made(build: (cluster: Cluster) => void): Record<string, unknown>[] {
 }
 
 describe('a DefenderPolicy', () => {
-  it('says budgets, rates, intervals, windows, freezes, actions and a breaker, and is a valid object', () => {
+  it('has budgets, rates, intervals, windows, freezes, actions and a breaker, and is a valid object', () => {
     const spec = {
       limits: [
         { name: 'zone', scope: 'Zone' as const, maxUnavailable: '10%' },

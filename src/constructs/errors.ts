@@ -3,7 +3,7 @@ import { CodedError, content, type CodeOf, type ErrorTable } from '../api/errors
 /** Every code that declaring a fleet throws. The stack of the error leads to the line of fleet code. */
 export const fleetErrorCodes = {
   NameMissing: content('an object without an explicit name'),
-  ScopeWrong: content('an object in a place where its kind cannot be: outside a cluster, inside or outside a pool'),
+  ScopeWrong: content('an object in a scope where its kind cannot be: outside a cluster, inside or outside a pool'),
   ClusterDeclared: content('two clusters of one name'),
   ClusterMissing: content('a selector that matches no cluster of this commit, or an empty one'),
   ClusterOrder: content('clusters declared or selected while clusters are being built'),

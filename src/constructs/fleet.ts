@@ -51,7 +51,7 @@ export class Fleet {
   }
 
   /**
-   * Signatures of the components: `fleet.signatures(signatures)`, of the file that `kubenode component sign` writes. Once it holds one, a component
+   * Signatures of the components: `fleet.signatures(signatures)`, of the file that `kubenode component sign` writes. Once it contains one, a component
    * that is not signed, or was changed since, is an error.
    */
   signatures(lock: Signatures): void {

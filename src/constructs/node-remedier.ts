@@ -24,7 +24,7 @@ export interface NodeRemedierProps extends MetadataProps, Omit<Spec, 'unitDigest
 }
 
 /**
- * A repair rule: what it looks like when a node is ill, what is tried, and what proves that it helped.
+ * A repair rule: how an unhealthy node is recognized, what is tried, and what proves that it helped.
  *
  *   new NodeRemedier(cluster, 'hung', {
  *     when: all(condition('KernelDeadlock').is('True'), fact('machine.phase').equals('Running')),
@@ -33,7 +33,7 @@ export interface NodeRemedierProps extends MetadataProps, Omit<Spec, 'unitDigest
  *     healedWhen: { condition: 'KernelDeadlock', is: 'False', onNewBoot: true, forSeconds: 300 },
  *   });
  *
- * It only says what it would do until its mode is Enforce.
+ * It only reports what it would do until its mode is Enforce.
  */
 export class NodeRemedier extends KubeNodeObject<Spec> {
   constructor(cluster: Construct, name: string, props: NodeRemedierProps) {

@@ -28,7 +28,7 @@ export class KubeObject extends ApiObject {
 }
 
 /**
- * Objects of different kinds may share a name, so an ID holds the kind. Two of one kind and name get two IDs here: that
+ * Objects of different kinds may share a name, so an ID contains the kind. Two of one kind and name get two IDs here: that
  * they are the same object is for validation to report, which names the lines of both.
  */
 function freeID(scope: Construct, id: string): string {

@@ -1,6 +1,6 @@
 /**
  * Where in the fleet something was made: `fleet/nodes.ts:12:3`. What finds it is installed by the sandbox that renders
- * fleets; elsewhere (an editor, `cdk8s synth`) nothing is found, and nothing depends on it.
+ * fleets; elsewhere (an editor, `cdk8s synth`) no origin is found, and no code depends on it.
  */
 export const originPort: { find: () => string | undefined } = { find: () => undefined };
 

@@ -11,7 +11,7 @@ import { originOf } from './origin.ts';
 export interface ClusterProps extends MetadataProps, Omit<ClusterObject['spec'], 'unitDigest'> {}
 
 /**
- * cdk8s names an object that has no name after a hash of its place in the tree: moving it would then delete it and make another.
+ * cdk8s names an object that has no name after a hash of its path in the tree: moving it would then delete it and make another.
  */
 class NamedChart extends Chart {
   override generateObjectName(object: ApiObject): string {
@@ -19,7 +19,7 @@ class NamedChart extends Chart {
   }
 }
 
-// `instanceof` says true for every Chart, since cdk8s replaces it.
+// `instanceof` is true for every Chart, since cdk8s replaces it.
 const clusters = new WeakSet<object>();
 
 /** One business cluster: what is made in it is applied to it. Each is a cdk8s App of its own. */
@@ -60,7 +60,7 @@ export class Cluster extends NamedChart {
 
   /**
    * A pool: one namespace of machines, which a team can be given. Asking again for the same name gives the same pool.
-   * A pool holds at most 2,000 machines.
+   * A pool has at most 2,000 machines.
    */
   pool(name: string, props: MetadataProps = {}): Pool {
     const known = this.#pools.get(name);
@@ -102,7 +102,7 @@ export class Pool extends NamedChart {
   }
 }
 
-/** For kinds without a namespace: in a pool they would not be confined to it, as it would look. */
+/** For kinds without a namespace: a pool would not confine them, though it would seem so. */
 export function outsidePools(scope: Construct, kind: string, name: string, next: string): Construct {
   const { namespace } = Chart.of(scope);
   if (namespace === undefined) return scope;

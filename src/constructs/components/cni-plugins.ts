@@ -5,7 +5,7 @@ import { downloads, type DownloadProps } from './download.ts';
 export const CNI_PLUGINS_FOLDER = '/var/lib/kubenode/components/cni-plugins/current/cni-plugins';
 
 /**
- * The CNI project's plugins. For real nodes. `Containerd` looks for them where the agent keeps them; another runtime must be configured. They run
+ * The CNI project's plugins. For real nodes. `Containerd` searches for them where the agent keeps them; another runtime must be configured. They run
  * only while a pod starts or stops, so replacing them disturbs none. Which network uses them is configured elsewhere (`/etc/cni/net.d`,
  * mostly by the network's own DaemonSet).
  */
@@ -17,7 +17,7 @@ export class CniPlugins extends Release {
       unpack: 'TarGz',
     }));
     super('cni-plugins', version, artifacts, {
-      // Without a command a plugin says what it is and succeeds.
+      // Without a command a plugin prints its name and succeeds.
       probes: [{ name: 'runs', exec: { command: ['{{dir}}/cni-plugins/loopback'] } }],
       disruption: { config: 'None', patch: 'None', minor: 'None', major: 'Drain' },
       ...content,

@@ -3,7 +3,7 @@ import { CNI_PLUGINS_FOLDER } from './cni-plugins.ts';
 import { downloads, SYSTEM_PATH, type Digests, type DownloadProps } from './download.ts';
 
 export interface ContainerdProps extends DownloadProps {
-  /** runc has releases of its own. `urlBase` is here that of its downloads. */
+  /** runc has releases of its own. `urlBase` is here for its downloads. */
   runc: { version: string; sha256: Digests; urlBase?: string };
   /** Replaces `/etc/containerd/config.toml`. */
   config?: string;

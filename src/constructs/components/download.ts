@@ -8,8 +8,8 @@ export type Digests = Partial<Record<LinuxPlatform, string>>;
 
 /**
  * What every component that is downloaded is given. These components are for real nodes: Linux with systemd, root, and the paths that
- * Kubernetes uses. `content` replaces single parts of what the class says (files, units, probes …);
- * templates that name values of the set need `content.values`, which says what those may be, on nodes that pin keys.
+ * Kubernetes uses. `content` replaces single parts of the class (files, units, probes …);
+ * templates that name values of the set need `content.values`, which lists the values that are allowed, on nodes that pin keys.
  */
 export interface DownloadProps {
   /** Without a leading "v". */
@@ -35,5 +35,5 @@ export function downloads(
   return Object.fromEntries(entries) as Artifacts;
 }
 
-/** Where programs that a component starts look for others. */
+/** Where programs that a component starts search for others. */
 export const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';

@@ -2,7 +2,7 @@ import { Release } from '../release.ts';
 import { downloads, SYSTEM_PATH, type DownloadProps } from './download.ts';
 
 export interface KubeletProps extends DownloadProps {
-  /** Fields of KubeletConfiguration, each in place of the default. Templates as in files of a MachineComponent. */
+  /** Fields of KubeletConfiguration, each instead of the default. Templates as in files of a MachineComponent. */
   config?: Record<string, unknown>;
   /** More flags, after ours. */
   flags?: readonly string[];

@@ -2,7 +2,7 @@ import { Release } from '../release.ts';
 import { downloads, type DownloadProps } from './download.ts';
 
 export interface NodeProblemDetectorProps extends DownloadProps {
-  /** Monitors of the system log, by name of their file; default: `KERNEL_MONITOR`. What each is, the documentation of node-problem-detector says. */
+  /** Monitors of the system log, by name of their file; default: `KERNEL_MONITOR`. The documentation of node-problem-detector explains each. */
   systemLogMonitors?: Readonly<Record<string, object>>;
   /** More flags, after ours. */
   flags?: readonly string[];
@@ -49,8 +49,8 @@ export const KERNEL_MONITOR = {
 };
 
 /**
- * node-problem-detector, which turns lines of the kernel's log into conditions of the Node. For real nodes. Its access comes by the agent, as that of exactly
- * this node, and is kept good. It needs a kubelet, which makes the Node. Its restart disturbs nothing, so new versions need no permission.
+ * node-problem-detector, which turns lines of the kernel's log into conditions of the Node. For real nodes. Its access comes from the agent, as the access of exactly
+ * this node, and the agent renews it. It needs a kubelet, which makes the Node. Its restart disturbs nothing, so new versions need no permission.
  */
 export class NodeProblemDetector extends Release {
   constructor({
@@ -80,7 +80,7 @@ export class NodeProblemDetector extends Release {
             `{{dir}}/${NAME}/bin/${NAME}`,
             '--logtostderr',
             `--config.system-log-monitor=${monitors.map(({ path }) => path).join(',')}`,
-            // The server is that of the kubeconfig.
+            // The kubeconfig names the server.
             `--apiserver-override=?inClusterConfig=false&auth=${CREDENTIALS.kubeconfig}`,
             '--hostname-override={{machine.nodeName}}',
             '--address=127.0.0.1',

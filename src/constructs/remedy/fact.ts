@@ -89,7 +89,7 @@ export function fact<const Name extends FactName, const Params extends FactParam
 }
 
 export interface ConditionQuestion {
-  /** Its status. A stale heartbeat makes it Unknown, whatever it says. */
+  /** Its status. A stale heartbeat makes it Unknown, with any reported status. */
   is(status: (typeof CONDITION_STATUSES)[number]): Term<false>;
   isOneOf(first: (typeof CONDITION_STATUSES)[number], ...more: (typeof CONDITION_STATUSES)[number][]): Term<false>;
   reason: Asked<string, false>;
@@ -230,10 +230,10 @@ class Question implements Asked<Value, false>, NumberAsked<false>, ListAsked {
       throw new FleetError(
         'RuleInvalid',
         `${method}(…) of ${fact} would be true while it is missing (${missingWhen})`,
-        missing === 'Absent' ? `fact('${this.#name}', { default: '…' })` : 'say what it must be: in(…)',
+        missing === 'Absent' ? `fact('${this.#name}', { default: '…' })` : 'name what it must be: in(…)',
       );
     const params = Object.keys(this.#params).length === 0 ? {} : { params: this.#params };
-    // Typed callers see what the catalogue says of this fact; `not` asks the value itself.
+    // Typed callers see what the catalogue has for this fact; `not` asks the value itself.
     return { term: { fact: this.#name, operator, value, ...params }, known: known as false };
   }
 }

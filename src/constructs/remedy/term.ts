@@ -5,7 +5,7 @@ import { FleetError } from '../errors.ts';
 export type TermObject = Readonly<Record<string, unknown>>;
 
 /**
- * Something that is true of a node or not. `Known` says that it always has an answer, so that it may be negated: of what is not known the
+ * Something that is true of a node or not. `Known` means that it always has an answer, so it may be negated: where a value is not known its
  * negation is not known either, and must never be taken for true.
  */
 export interface Term<Known extends boolean = boolean> {
@@ -30,7 +30,7 @@ export function not(term: Term<true>): Term<true> {
     throw new FleetError(
       'RuleInvalid',
       `not(…) over ${JSON.stringify(given.term)} would be true while that is not known`,
-      "say what it must be instead: condition('…').is('False'), fact('…').in('…', '…')",
+      "name what it must be instead: condition('…').is('False'), fact('…').in('…', '…')",
     );
   return { term: { not: given.term }, known: true };
 }
