@@ -144,7 +144,7 @@ it('a node that the host takes away while it is being deleted is gone, not an er
   }
 });
 
-it('a node folder holds its secret for its owner alone', async () => {
+it('a node folder keeps its secret for its owner alone', async () => {
   const parent = await mkdtemp(join(tmpdir(), 'kubenode-provider-'));
   try {
     const provider = localProvider({ nodesDir: parent });

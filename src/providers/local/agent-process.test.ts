@@ -59,7 +59,7 @@ test('it is stopped politely, and known as running until then', async () => {
   expect([await started.ended, started.hasEnded, await isAlive(identity)]).toEqual(['exit code 0', true, false]);
 });
 
-test('how it ended is said, also where there is no such program', async () => {
+test('it reports how it ended, also where there is no such program', async () => {
   const started = await start('setInterval(() => {}, 1000)');
   process.kill(started.identity?.pid ?? 0, 'SIGKILL');
   expect(await started.ended).toBe('signal SIGKILL');

@@ -13,7 +13,7 @@ const PASSED = ['HOME', 'LANG', 'TMPDIR', 'TZ'];
 
 /** The agent of one node, as long as it runs. */
 export interface AgentProcess {
-  /** undefined: it ended before it could be looked at. */
+  /** undefined: it ended before it could be read. */
   readonly identity: ProcessIdentity | undefined;
   /** Why it ended; never rejects. */
   readonly ended: Promise<string>;

@@ -27,7 +27,7 @@ export function nodeDisk(): Disk {
     async write(path, text, mode) {
       const file = await open(path, 'w', mode);
       try {
-        // The mode given to open is cut by the umask, and is not that of a file left over from before.
+        // The mode given to open is cut by the umask, and a file that was there before keeps its own.
         await file.chmod(mode);
         await file.writeFile(text);
         await file.sync();

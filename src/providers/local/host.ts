@@ -64,7 +64,7 @@ export async function startLocalHost(options: LocalHostOptions): Promise<LocalHo
     halfMade.delete(uid);
   }
 
-  async function look(): Promise<void> {
+  async function reconcile(): Promise<void> {
     const names = ((await disk.list(nodesDir)) ?? []).filter(isUID);
     for (const uid of halfMade.keys()) if (!names.includes(uid)) endWatch(uid);
     for (const uid of names.filter((name) => !kept.has(name))) {
@@ -86,11 +86,11 @@ export async function startLocalHost(options: LocalHostOptions): Promise<LocalHo
   let wake: (() => void) | undefined;
   async function run(): Promise<void> {
     while (!stopped.signal.aborted) {
-      // Before the look, so that what changes during it is looked at again.
+      // Before reconciling, so that a change meanwhile is reconciled again.
       const changed = new Promise<void>((done) => {
         wake = done;
       });
-      await look().catch((error: unknown) => log.error({ nodesDir, error: messageOf(error) }, 'the nodes cannot be read'));
+      await reconcile().catch((error: unknown) => log.error({ nodesDir, error: messageOf(error) }, 'the nodes cannot be read'));
       await Promise.race([changed, sleep(clock, pollMs, stopped.signal).catch(() => undefined)]);
     }
     for (const uid of halfMade.keys()) endWatch(uid);
@@ -116,7 +116,7 @@ export async function startLocalHost(options: LocalHostOptions): Promise<LocalHo
   };
 }
 
-/** A hint only: what it misses is found by looking. */
+/** A hint only: the regular reconciliation finds what it misses. */
 function watchFolder(path: string, changed: () => void): FSWatcher | undefined {
   try {
     const watcher = watch(path, { persistent: false }, changed);

@@ -20,7 +20,7 @@ export interface NodeLayout {
   /**
    * What the provider asks for: a power cycle by a file `<operation>`, which the host renames to `<operation>.done` when the power is cut, before it
    * boots the node again; a cut by `<operation>.off`, which it removes when it has written down that the power is to stay off. What is done stays,
-   * as does what the provider retires by such a file, so that nothing is done twice, or late.
+   * as does what the provider retires by such a file, so that no operation is done twice, or late.
    */
   powerAsks: string;
   /** The host's: the power stays off until the next cycle. */

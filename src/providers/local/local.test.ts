@@ -65,7 +65,7 @@ setInterval(() => {}, 1000);
 }
 
 const stoppedRoots: string[] = [];
-/** As the agent's: whatever the node's service is, by number and start. */
+/** As the agent's: the process of the node's service, by number and start. */
 async function stopUnits(root: string): Promise<void> {
   stoppedRoots.push(root);
   if (!existsSync(join(root, 'run/service'))) return;
@@ -170,7 +170,7 @@ describe('the host', () => {
     expect((await provider().list(signal)).map((each) => each.state)).toEqual(['Running', 'Running']);
   });
 
-  it('boots a node when it is made, and not when it would look again', async () => {
+  it('boots a node when it is made, and not at the next reconciliation', async () => {
     await startHost(agentScript(), 3_600_000);
     for (const uid of ['uid-1', 'uid-2', 'uid-3']) {
       await make(uid);
@@ -219,7 +219,7 @@ describe('the host', () => {
     await provider().reboot?.(`local://${UID}`, 'op-1', signal);
     await startedTimes(2);
     expect(starts()[1]?.bootID).not.toBe(starts()[0]?.bootID);
-    // Somebody who was slow asks again, and so does one who had looked before it was done.
+    // A slow caller asks again, and so does one that had read the state before it was done.
     await provider().reboot?.(`local://${UID}`, 'op-1', signal);
     writeFileSync(join(layoutOf(nodesDir, UID).powerAsks, 'op-1'), '');
     await provider().reboot?.(`local://${UID}`, 'op-2', signal);
@@ -239,7 +239,7 @@ describe('the host', () => {
     expect(starts()[1]?.bootID).not.toBe(starts()[0]?.bootID);
   }, 20_000);
 
-  it('says Stopped only when nothing of the node runs, keeps it off over its own restarts, and turns it on by a power cycle', async () => {
+  it('reports Stopped only when no process of the node runs, keeps it off over its own restarts, and turns it on by a power cycle', async () => {
     await startHost();
     await make();
     await startedTimes(1);

@@ -12,7 +12,7 @@ import { askPower, bootNode, cutPower, cyclesAsked, isKeptOff, noteCycled, noteO
 import { hostBoot, processesWith, startOf } from './process.ts';
 import { localProvider } from './provider.ts';
 
-/* What the local provider and its host have said is still so after this machine lost its power. */
+/* What the local provider and its host have reported is still true after this machine lost its power. */
 
 const NODES = '/nodes';
 const { signal } = new AbortController();
@@ -65,14 +65,14 @@ test('a node that is being deleted stays so', async () => {
   expect(await provider.get('local://u', signal)).toMatchObject({ state: 'Deleting' });
 });
 
-test('C8: what was said to be gone is not made again, also where nothing of it was ever there', async () => {
+test('C8: an instance that was reported gone is not made again, also where it never existed', async () => {
   expect(await provider.delete('local://u', signal)).toBe('gone');
   losePower();
   await expect(provider.ensure(request, bootstrap('late'), signal)).rejects.toMatchObject({ code: 'InvalidConfig' });
   expect(await provider.list(signal)).toEqual([]);
 });
 
-test('C8: nor is what a process died over just before it could say so', async () => {
+test('C8: nor is one whose process died just before it could report that', async () => {
   const real = { ...disk };
   let dies = true;
   disk.syncFolder = async (path) => {
@@ -86,7 +86,7 @@ test('C8: nor is what a process died over just before it could say so', async ()
   await expect(provider.ensure(request, bootstrap('late'), signal)).rejects.toMatchObject({ code: 'InvalidConfig' });
 });
 
-test('what was half made and said to be gone does not come back', async () => {
+test('an instance that was half made and reported gone does not come back', async () => {
   await disk.makeFolder(layout.root);
   await disk.syncFolder(NODES);
   expect(await provider.delete('local://u', signal)).toBe('gone');
@@ -94,7 +94,7 @@ test('what was half made and said to be gone does not come back', async () => {
   expect(await disk.list(layout.folder)).toBeUndefined();
 });
 
-test('the host removes a deleted node for good', async () => {
+test('the host removes a deleted node permanently', async () => {
   await made();
   await provider.delete('local://u', signal);
   await keepNode(
@@ -132,7 +132,7 @@ test('an operation that was retired has no effect any more', async () => {
   expect(await isKeptOff(disk, layout)).toBe(false);
 });
 
-test('nor has one whose retirement a process died over just before it could say so', async () => {
+test('nor has one whose process died during its retirement, just before it could report it', async () => {
   await made();
   const real = { ...disk };
   let dies = true;
@@ -200,13 +200,13 @@ test('a node runs while its agent does, and not while another process has the nu
   expect(await state()).toBe('Running');
 });
 
-test('the power is cut when every unit has ended: until then /run is there, and nothing says that the node is off', async () => {
+test('the power is cut when every unit has ended: until then /run is there, and no file states that the node is off', async () => {
   await made();
   const bootID = await bootNode(ports(), layout);
   const { promise, resolve } = Promise.withResolvers<undefined>();
   const roots: string[] = [];
   const cutting = cutPower({ ...ports(), stopUnits: async (root) => (roots.push(root), await promise) }, layout);
-  // As long as looking for other processes of it takes.
+  // As long as the search for other processes of it takes.
   await processesWith(markOf(layout));
   await processesWith(markOf(layout));
   expect((await disk.read(layout.bootID))?.trim()).toBe(bootID);
@@ -218,7 +218,7 @@ test('the power is cut when every unit has ended: until then /run is there, and 
   expect(await readHost(disk, layout)).toEqual({});
 });
 
-test('who runs the nodes of a folder is known by number, start and boot; notes that say less name nobody', async () => {
+test('who runs the nodes of a folder is known by number, start and boot; notes that record less name no process', async () => {
   const start = await startOf(process.pid);
   const boot = await hostBoot();
   const note = async (text: string): Promise<number | undefined> => {

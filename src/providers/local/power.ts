@@ -56,7 +56,7 @@ const OFF = '.off';
 const askOf = (layout: NodeLayout, operation: string, kind: '' | typeof OFF | typeof DONE): string =>
   join(layout.powerAsks, `${operation}${kind}`);
 
-/** Whether nothing is done to the power for this operation any more. */
+/** Whether the power is not changed any more for this operation. */
 export async function isSpent(disk: Disk, layout: NodeLayout, operation: string): Promise<boolean> {
   return (await disk.read(askOf(layout, operation, DONE))) !== undefined;
 }

@@ -13,7 +13,7 @@ afterEach(() => {
   for (const child of children.splice(0)) child.kill('SIGKILL');
 });
 
-/** A process that says when it is ready. */
+/** A process that prints when it is ready. */
 async function child(script: string, mark = ''): Promise<ProcessIdentity> {
   const started = spawn(process.execPath, ['-e', `${script}; console.log('ready'); setInterval(() => {}, 1000)`], {
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -25,7 +25,7 @@ async function child(script: string, mark = ''): Promise<ProcessIdentity> {
   return { pid, start: (await startOf(pid)) ?? '' };
 }
 
-test.runIf(process.platform === 'linux')('a process is found by what its environment says in full', async () => {
+test.runIf(process.platform === 'linux')('a process is found by its full environment', async () => {
   const mark = `here-${process.pid}`;
   const found = await child('', mark);
   await child('', `${mark}-other`);
@@ -55,7 +55,7 @@ test('another process of that number is left alone, and what is gone has ended',
   expect(await startOf(found.pid)).toBeUndefined();
 });
 
-test.runIf(process.platform === 'linux')('where there is no /proc, ps says when a process began', async () => {
+test.runIf(process.platform === 'linux')('where there is no /proc, ps reports when a process began', async () => {
   const found = await child('');
   vi.stubGlobal('process', Object.create(process, { platform: { value: 'darwin' } }));
   const start = await startOf(found.pid);

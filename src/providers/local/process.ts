@@ -18,7 +18,7 @@ export async function startOf(pid: number): Promise<string | undefined> {
 async function startOnLinux(pid: number): Promise<string | undefined> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
   if (stat === undefined) return undefined;
-  // proc_pid_stat(5): the command, second, is in parentheses and may hold anything; then state is the first and starttime the 20th.
+  // proc_pid_stat(5): the command, second, is in parentheses and may contain any character; then state is the first and starttime the 20th.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
 }
@@ -67,11 +67,11 @@ function send(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // Gone between the look and the signal.
+    // Gone between the search and the signal.
   }
 }
 
-/** Every process that carries this in its environment, as the kernel lists them. Linux only: elsewhere nothing is found. */
+/** Every process that carries this in its environment, as the kernel lists them. Linux only: elsewhere it finds none. */
 export async function processesWith(mark: string): Promise<ProcessIdentity[]> {
   if (process.platform !== 'linux') return [];
   const found: ProcessIdentity[] = [];

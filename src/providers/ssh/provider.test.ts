@@ -42,7 +42,7 @@ const request = { machineUID: 'uid-1', namespace: 'web', name: 'web-1', config: 
 const report = (outcome: 'Succeeded' | 'PermanentFailure', of = 'reservation') => ({ id: of, state: 'Done', outcome }) as const;
 
 describe('a machine that exists by itself', () => {
-  it('is there once its admission was opened, waits for its agent, and has the address that was said', async () => {
+  it('is there once its admission was opened, waits for its agent, and has the address that was given', async () => {
     expect(await over(machine()).get(id, signal)).toBeUndefined();
     const addresses = [{ type: 'InternalIP', address: '10.0.0.7' }];
     expect(await over(machine({ bootstrap })).get(id, signal)).toEqual({ providerID: id, state: 'Pending', addresses });
@@ -94,7 +94,7 @@ describe('a machine that exists by itself', () => {
     await expect(over(machine({ bootstrap })).get(wrong, signal)).rejects.toMatchObject({ code: 'InvalidConfig' });
   });
 
-  it('is not asked for on behalf of who has given up, whose reason is what is said', async () => {
+  it('is not asked for on behalf of a caller that has given up, and reports its reason', async () => {
     const reason = new Error('over');
     const asked: string[] = [];
     const given = sshProvider({
@@ -118,24 +118,24 @@ describe('a machine that exists by itself', () => {
   });
 
   it('is gone when its agent reports that it removed what it installed, and not when that failed, or was asked for by another order', async () => {
-    const said = (operation: ReturnType<typeof report>) =>
+    const stateAfter = (operation: ReturnType<typeof report>) =>
       over(machine({ bootstrap: admitted, agent, operation }, { deleting: true, ordered: true })).delete(id, signal);
-    expect(await said(report('Succeeded'))).toBe('gone');
-    expect(await said(report('PermanentFailure'))).toBe('deleting');
-    expect(await said(report('Succeeded', 'another'))).toBe('deleting');
+    expect(await stateAfter(report('Succeeded'))).toBe('gone');
+    expect(await stateAfter(report('PermanentFailure'))).toBe('deleting');
+    expect(await stateAfter(report('Succeeded', 'another'))).toBe('deleting');
   });
 
-  it('is never taken for gone because nobody answers', async () => {
+  it('is never taken for gone because no host answers', async () => {
     expect(await over(machine({ bootstrap: admitted, agent }, { deleting: true, ordered: true })).delete(id, signal)).toBe('deleting');
     expect(await over(machine({ bootstrap: admitted }, { deleting: true, ordered: true })).delete(id, signal)).toBe('deleting');
   });
 
-  it('is gone when a person says so of one that is being deleted', async () => {
+  it('is gone when a person marks one that is being deleted', async () => {
     expect(await over(machine({ bootstrap: admitted, agent }, { deleting: true, off: true })).delete(id, signal)).toBe('gone');
     expect(await over(machine({ bootstrap: admitted, agent }, { off: true })).delete(id, signal)).toBe('deleting');
   });
 
-  it('is gone when nobody was ever admitted for it', async () => {
+  it('is gone when no agent was ever admitted for it', async () => {
     expect(await over(machine({ bootstrap }, { deleting: true })).delete(id, signal)).toBe('gone');
     expect(await over(undefined).delete(id, signal)).toBe('gone');
   });

@@ -8,7 +8,7 @@ import { endOf } from '../../api/machine/operation-end.ts';
 import { asProviderError, providerError } from '../errors.ts';
 
 export interface SshProviderOptions {
-  /** The Machine as it is now; undefined: the server says that there is none. */
+  /** The Machine as it is now; undefined: the server reports that there is none. */
   find: (key: ObjectKey, signal: AbortSignal) => Promise<Stored<Machine> | undefined>;
   listAll: (signal: AbortSignal) => Promise<Stored<Machine>[]>;
 }
@@ -16,11 +16,11 @@ export interface SshProviderOptions {
 const SCHEME = `${SSH_PROVIDER}://`;
 
 /**
- * Machines that exist by themselves: nothing makes them, and nothing takes them away. Somebody brings the agent there (`kubenode import`), so `ensure`
- * only waits for that, and what is known of an instance is what its Machine says.
+ * Machines that exist by themselves: KubeNode neither makes nor removes them. A person installs the agent there (`kubenode import`), so `ensure`
+ * only waits for that, and the state of an instance is what its Machine records.
  *
- * That it is gone, nobody can ask a machine that is out of reach. Proof is one of: its agent reports that it has removed what it installed; nobody was
- * ever admitted for it; a person says by annotation `kubenode.io/machine-is-off` that it is off permanently, or wiped.
+ * A machine that is out of reach cannot be asked whether it is gone. Proof is one of: its agent reports that it has removed what it installed; no agent was
+ * ever admitted for it; a person states by annotation `kubenode.io/machine-is-off` that it is off permanently, or wiped.
  */
 export function sshProvider({ find, listAll }: SshProviderOptions): InfraProvider {
   async function machineOf(providerID: string, signal: AbortSignal): Promise<Stored<Machine> | undefined> {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { isCoded } from '../../api/errors.ts';
 import { PROVIDER_ERRORS, type InfraProvider, type InstanceRequest, type NodeBootstrap } from '../../api/provider.ts';
 
-/** What a provider brings so that the suite can hold it to its contract. */
+/** What a provider brings so that the suite can check its contract. */
 export interface ProviderHarness {
   /**
    * A process of the provider, over the same infrastructure as all others of this harness. With `dieAt` it dies at that write, from 1,
@@ -15,7 +15,7 @@ export interface ProviderHarness {
   cyclesOf(providerID: string): Promise<number>;
   /** What the node would find to come up with; undefined: nothing whole. */
   bootstrapOf(providerID: string): Promise<NodeBootstrap | undefined>;
-  /** Makes it impossible to say of one instance what it is. */
+  /** Makes it impossible to know the state of one instance. */
   hideOne(providerID: string): Promise<void>;
   /** The infrastructure cannot be reached at all. */
   cutOff(): Promise<void>;
@@ -121,7 +121,7 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
       expect(died).toBeLessThan(MOST_WRITES);
     });
 
-    it('says that there is none only of what is not there', async () => {
+    it('reports that there is none only for what is not there', async () => {
       const provider = harness.open();
       const id = provider.providerIDOf(request('uid-1'));
       expect(await provider.get(id, signal)).toBeUndefined();
@@ -146,7 +146,7 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
       expect(await provider.delete(provider.providerIDOf(request('uid-9')), signal)).toBe('gone');
     });
 
-    it('never makes an instance for a Machine UID again once it said gone', async () => {
+    it('never makes an instance for a Machine UID again once it reported gone', async () => {
       const provider = harness.open();
       const id = await ensure(provider, 'uid-1');
       await deleteWholly(provider, id);
@@ -261,7 +261,7 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
       expect((await provider.get(id, signal))?.state).not.toBe('Stopped');
     });
 
-    it('does nothing to the power for an operation that was retired, and leaves what it has done', async () => {
+    it('does not change the power for an operation that was retired, and keeps what it has done', async () => {
       const [provider, late] = [harness.open(), harness.open()];
       if (!powers(provider)) return;
       const id = await ensure(provider, 'uid-1');
@@ -335,7 +335,7 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
       await expect(provider.list(signal)).rejects.toSatisfy((error) => isCoded(error, PROVIDER_ERRORS));
     });
 
-    it('says nothing of absence while it cannot reach the infrastructure', async () => {
+    it('reports no absence while it cannot reach the infrastructure', async () => {
       const provider = harness.open();
       const id = await ensure(provider, 'uid-1');
       await harness.cutOff();

@@ -22,7 +22,7 @@ export interface FakeInstance extends Instance {
   /** undefined while only the idempotency key is taken. */
   bootstrap: NodeBootstrap | undefined;
   reboots: number;
-  /** Operation IDs under which nothing is done to its power any more. */
+  /** Operation IDs for which its power is not changed any more. */
   spent: Set<string>;
   stopping: boolean;
 }
