@@ -30,7 +30,7 @@ export function hasReason(error: unknown, ...reasons: string[]): error is ApiErr
   return error instanceof ApiError && reasons.includes(error.reason);
 }
 
-/** The server, or a policy or webhook of somebody, does not take what was sent, and would not take it again. A webhook need not give a reason. */
+/** The server, or a policy or webhook in it, does not take what was sent, and would not take it again. A webhook need not give a reason. */
 export function isRefusal(error: unknown): error is ApiError {
   return error instanceof ApiError && [400, 403, 422].includes(error.status);
 }

@@ -35,7 +35,7 @@ const wanted = (content: { metadata?: object; [field: string]: unknown }): KubeO
 describe('would an apply change anything', () => {
   const owned = { 'f:spec': { 'f:replicas': {}, 'f:image': {} } };
 
-  test('not when all that is desired is there and owned, whatever others have added', () => {
+  test('not when all that is desired is there and owned, with any fields that others have added', () => {
     expect(
       wouldChange(
         wanted({ spec: { replicas: 3, image: 'x' } }),
@@ -50,7 +50,7 @@ describe('would an apply change anything', () => {
     ['a value that is no JSON', { 'f:list': { 'v:{': {} } }],
     ['keys that are none', { 'f:list': { 'k:7': {} } }],
     ['more items than any list has', { 'f:list': { 'v:"a"': {} } }, Array.from({ length: 1_000_001 }, () => 'a')],
-  ])('what a server says of ownership is not trusted: %s is a change', (_what, fields, list = ['a']) => {
+  ])('what a server reports of ownership is not trusted: %s is a change', (_what, fields, list = ['a']) => {
     expect(wouldChange(wanted({ spec: { list: ['a'] } }), stored({ spec: { list } }, { 'f:spec': fields }), manager)).toBe(true);
   });
 
@@ -174,7 +174,7 @@ describe('would an apply change anything', () => {
     expect(wouldChange(wanted({ spec: { batches: [5, 1], none: {} } }), object, manager)).toBe(true);
   });
 
-  test('the entry of another manager, of an update or of a subresource says nothing', () => {
+  test('the entry of another manager, of an update or of a subresource proves nothing', () => {
     const spec = { spec: { replicas: 3, image: 'x' } };
     for (const entry of [{ manager: 'kubectl' }, { operation: 'Update' }, { subresource: 'status' }]) {
       expect(wouldChange(wanted(spec), stored(spec, owned, entry), manager)).toBeUndefined();
@@ -232,7 +232,7 @@ describe('applying if changed', () => {
     expect(calls).toEqual(['PATCH']);
   });
 
-  test('a store that dropped managedFields costs a look at the live object, and no write where nothing differs', async () => {
+  test('a store that dropped managedFields costs a read of the live object, and no write where nothing differs', async () => {
     const live = map('1', ['kubectl', 'kubenode-set']);
     const { calls, client } = world(live);
     const result = await applyIfChanged(client, ConfigMaps, desired, { ...manager, stored: map('1', []) });
@@ -240,7 +240,7 @@ describe('applying if changed', () => {
     expect(calls).toEqual(['GET']);
   });
 
-  test('a live object of which nothing is owned yet is applied, also where the values are the same', async () => {
+  test('a live object without owned fields is applied, also where the values are the same', async () => {
     const { calls, client } = world(map('1', ['kubectl']));
     await applyIfChanged(client, ConfigMaps, desired, { ...manager, stored: map('1', []) });
     expect(calls).toEqual(['GET', 'PATCH']);

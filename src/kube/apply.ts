@@ -13,7 +13,7 @@ export interface ApplyIfChangedOptions<T extends KubeObject> extends ApplyOption
   stored: Stored<T> | undefined;
   /**
    * `stored` is a live copy, and the write is conditioned on it, or on that there is none: a Conflict is thrown where another has written, made or
-   * removed the object since. It is not read again: what the caller asked between its read and the write must hold for what is written over.
+   * removed the object since. It is not read again: what the caller asked between its read and the write must be true for the object that it writes over.
    */
   asRead?: boolean;
 }
@@ -31,7 +31,7 @@ export interface Applied<T extends KubeObject> {
  * Server-side apply, only when something would differ: a desired field, or one that this manager owns and no longer desires.
  * Costs no request where the store shows that nothing differs, one GET where only a live copy can.
  *
- * `desired` holds all fields that this manager wants to own: one that is left out is given up.
+ * `desired` contains all fields that this manager wants to own: one that is left out is given up.
  */
 export async function applyIfChanged<T extends KubeObject>(
   client: Client,
@@ -45,7 +45,7 @@ export async function applyIfChanged<T extends KubeObject>(
   if (differs === undefined && asRead !== true) {
     const { signal } = applyOptions;
     current = await client.find(resource, desired.metadata, signal === undefined ? {} : { signal });
-    // No entry on the live object: nothing is owned yet.
+    // No entry on the live object: this manager owns no field yet.
     differs = current === undefined || (wouldChange(desired, current, applyOptions) ?? true);
   }
   // Where a live copy does not show it, nothing of it is owned yet.
@@ -55,7 +55,7 @@ export async function applyIfChanged<T extends KubeObject>(
   return { changed: object.metadata.resourceVersion !== current?.metadata.resourceVersion, object };
 }
 
-/** Without the UID an apply would make an object again that is gone, whatever version it names. */
+/** Without the UID an apply would create an object again that is gone, with any version in it. */
 function conditionOf(current: Stored<KubeObject> | undefined): { uid?: string; resourceVersion: string } {
   if (current === undefined) return { resourceVersion: BEFORE_ALL };
   const { uid, resourceVersion } = current.metadata;

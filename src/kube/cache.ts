@@ -27,7 +27,7 @@ export interface StoreState {
   namespace: string | undefined;
   size: number;
   synced: boolean;
-  quietMs: number;
+  ageMs: number;
   state: ReflectorState;
 }
 
@@ -83,7 +83,7 @@ export function createCache(options: CacheOptions): Cache {
       if (existing.project !== project || existing.keepManagers !== keepManagers) {
         throw kubeError('StoreTaken', `a store of ${resource.plural} with this selection exists and keeps other parts of its objects`);
       }
-      // One resource and selection is one type: the key holds all that the type depends on.
+      // One resource and selection is one type: the key contains all that the type depends on.
       const reflector = existing.reflector as Reflector<T>;
       for (const [name, values] of Object.entries(storeOptions.indexes ?? {})) reflector.addIndex(name, values);
       return reflector;
@@ -99,7 +99,7 @@ export function createCache(options: CacheOptions): Cache {
         namespace,
         size: reflector.size,
         synced: reflector.synced,
-        quietMs: reflector.quietMs(),
+        ageMs: reflector.ageMs(),
         state: reflector.state,
       })),
 

@@ -59,7 +59,7 @@ export interface JsonPatchOperation {
 }
 
 /**
- * One API server. Every call is one request (`listAll` one a page); nothing is retried here.
+ * One API server. Every call is one request (`listAll` one a page); this client retries nothing.
  *
  * Errors: `ApiError` for every answer that is not 2xx; `CodedError` with code `Unreachable` when no answer was had
  * (a write may then have taken effect); `InvalidObject` when an answer is not of its kind. Field validation is Strict on writes.
@@ -85,7 +85,7 @@ export interface Client {
     patch: { merge: JsonObject | object } | { json: JsonPatchOperation[] } | { strategic: JsonObject | object },
     options?: WriteOptions,
   ): Promise<Stored<T>>;
-  /** Server-side apply. `object` holds exactly the fields this manager wants to own. */
+  /** Server-side apply. `object` contains exactly the fields this manager wants to own. */
   apply<T extends KubeObject>(resource: Resource<T>, object: KubeObject, options: ApplyOptions): Promise<Stored<T>>;
   delete<T extends KubeObject>(resource: Resource<T>, key: ObjectKey, options?: DeleteOptions): Promise<void>;
   /** POST to a subresource that has a shape of its own: eviction, token, approval. Returns the decoded body. */

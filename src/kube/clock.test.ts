@@ -54,7 +54,7 @@ describe('withDeadline', () => {
     expect(await outcome).toEqual(new Error('late'));
   });
 
-  test('the outer signal comes first, and nothing is left behind', async () => {
+  test('the outer signal comes first, and no timer is left behind', async () => {
     const clock = fakeClock();
     const outer = new AbortController();
     const outcome = rejection(withDeadline(clock, 50, outer.signal, () => new Error('late'), forever));

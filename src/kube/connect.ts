@@ -12,7 +12,7 @@ export interface TokenSource {
 export interface Connection {
   /** `https://host:port`, with an optional path prefix that is put before every request path. */
   server: string;
-  /** PEM of the authorities to trust; absent: those of Node. */
+  /** PEM of the authorities to trust; absent: the authorities of Node. */
   ca?: string;
   /** Bearer token; a function is asked before every request and does its own caching. */
   token?: string | TokenSource;

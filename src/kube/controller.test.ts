@@ -25,7 +25,7 @@ const pickyKeys = (object: Stored<Node>): string[] => {
 };
 
 describe('starting', () => {
-  test('nothing is reconciled before every watched store is synced', async () => {
+  test('no key is reconciled before every watched store is synced', async () => {
     const { server, cache, run, clock } = world();
     server.put(Nodes, node('a'));
     const cancel = server.intercept((request) =>
@@ -124,7 +124,7 @@ describe('starting', () => {
 });
 
 describe('reconciling', () => {
-  test('adding, changing and deleting an object lead to its key, which is looked up again', async () => {
+  test('adding, changing and deleting an object lead to its key, which is read again', async () => {
     const { server, cache, run } = world();
     const nodes = cache.store(Nodes);
     const seen: (string | undefined)[] = [];
@@ -153,7 +153,7 @@ describe('reconciling', () => {
     expect(ran).toEqual(['old', 'new', 'old']);
   });
 
-  test('a failure is logged with its id and retried; a defect of ours is logged with its place', async () => {
+  test('a failure is logged with its id and retried; a defect of ours is logged with its stack', async () => {
     const { server, cache, run, log, clock } = world();
     server.put(Nodes, node('a'));
     const ids: string[] = [];
@@ -279,7 +279,7 @@ describe('reconciling', () => {
     }
   });
 
-  test('what a store says of itself leads to no key, and is no failure', async () => {
+  test('an object that a store reports about itself leads to no key, and is no failure', async () => {
     const { server, cache, run, clock, log } = world();
     const store = cache.store(Nodes);
     server.put(Nodes, node('a'));
@@ -435,7 +435,7 @@ test('runs and stores are counted, and a controller that has ended shows no queu
     },
   }).run();
   expect(shown('kubenode_store_failures_total')).toEqual(['{resource="nodes"} 0']);
-  // Nothing was listed: how old it is cannot be said.
+  // Nothing was listed: its age is not known.
   expect(shown('kubenode_store_quiet_seconds')).toEqual([]);
   await settle();
   failing = false;

@@ -21,7 +21,7 @@ export type Watch = Dependence;
 
 /**
  * `keys` is asked with (object) when it appears and with its last state when it goes, and with (object, old) when it changes. Keys by a
- * field that may change must be those of both states: wrap it in `ofBoth`. A store that is only read is watched with `() => []`,
+ * field that may change must be the keys of both states: wrap it in `ofBoth`. A store that is only read is watched with `() => []`,
  * so that the controller waits for it.
  */
 export function watch<T extends KubeObject>(store: Reflector<T>, keys: KeyFunction<T>): Watch {
@@ -56,7 +56,7 @@ export interface ControllerOptions {
   /** Names it in logs. */
   name: string;
   watches: readonly Watch[];
-  /** Level-based: looks at what is, not at what happened. Must bear being run again at any time. */
+  /** Level-based: reads the state, not the event. It must be possible to run it again at any time. */
   reconcile: (key: string, context: ReconcileContext) => Promise<QueueResult | void>;
   client: Client;
   clock: Clock;
@@ -66,7 +66,7 @@ export interface ControllerOptions {
   signal: AbortSignal;
   /** Keys reconciled at once. Default 4. */
   concurrency?: number;
-  /** Every key runs about this often, whatever happens. Absent: only on change. */
+  /** Every key runs about this often, also without a change. Absent: only on change. */
   resyncMs?: number;
   backoff?: Backoff;
   /** How long a store may lag behind an own write before it lists again. Default 5,000. */
@@ -85,7 +85,7 @@ export interface Controller {
  * Reconciles the keys that the watched objects lead to: each once at the start, then on change, when enqueued, after failures and at each
  * resync. Begins when every watched store is synced.
  *
- * Guarantees: those of the queue; and no key runs while a watched store lacks a write that it depends on. A failure is logged and
+ * Guarantees: the guarantees of the queue; and no key runs while a watched store lacks a write that it depends on. A failure is logged and
  * retried, never swallowed; a TerminalError waits for a change.
  *
  * Throws `NothingWatched` and `BadResync` for options with which it would never run.

@@ -42,13 +42,13 @@ describe('an answer that is no success', () => {
     }
   });
 
-  test('quotes 200 characters of what was said, in one line, and nothing where nothing was', () => {
+  test('quotes 200 characters of the answer, in one line, and nothing of an empty one', () => {
     expect(failed(502, ' bad\n\n  gateway ').message).toBe('GET /version: the server answered 502: bad gateway');
     expect(failed(502, 'x'.repeat(300)).message).toBe(`GET /version: the server answered 502: ${'x'.repeat(200)}`);
     expect(failed(502, ' \n').message).toBe('GET /version: the server answered 502');
   });
 
-  test('that is a Status says what that says', () => {
+  test('that is a Status has the message of the Status', () => {
     expect(failed(409, status({ reason: 'AlreadyExists', message: 'it is there' }))).toMatchObject({
       reason: 'AlreadyExists',
       message: 'GET /version: it is there',
@@ -132,7 +132,7 @@ describe('what an error of the server means', () => {
     expect(new ApiError(500, {})).toMatchObject({ reason: 'Unknown', code: 'Unknown', message: 'the server answered 500', causes: [] });
   });
 
-  test('a refusal is one of what was sent, and not of when', () => {
+  test('a refusal is for what was sent, not for the time', () => {
     expect([400, 403, 422].map((number) => isRefusal(error(number)))).toEqual([true, true, true]);
     expect([401, 404, 409, 410, 429, 500].map((number) => isRefusal(error(number)))).toEqual([false, false, false, false, false, false]);
     expect(isRefusal(Object.assign(new Error('x'), { status: 400 }))).toBe(false);
@@ -148,7 +148,7 @@ describe('what an error of the server means', () => {
     ]);
   });
 
-  test('a version is from the future where one of the causes says so', () => {
+  test('a version is from the future where one of the causes names it', () => {
     const causes = [{ reason: 'Other' }, { reason: 'ResourceVersionTooLarge' }];
     expect(isFromTheFuture(error(504, 'Timeout', { details: { causes } }))).toBe(true);
     expect(isFromTheFuture(error(504, 'Timeout', { details: { causes: causes.slice(0, 1) } }))).toBe(false);

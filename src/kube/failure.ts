@@ -65,7 +65,7 @@ function statusObject(text: string): Partial<Status> | undefined {
   }
 }
 
-/** Of a reason, and of a name. Those of Kubernetes are shorter. */
+/** Length of a reason, and of a name. Kubernetes' own are shorter. */
 const LONGEST_WORD = 512;
 const MOST_CAUSES = 100;
 
@@ -79,7 +79,7 @@ export function statusOf(body: Record<string, unknown>): Partial<Status> {
   };
 }
 
-/** Also where a person reads it, of many lines: what a condition holds is enough. Made plain where it is shown. */
+/** Also where a person reads it, of many lines: the length of a condition is enough. The code that shows it makes it plain. */
 function cut(text: string, limit: number): string {
   return text.length <= limit ? text : plainText(text, limit);
 }

@@ -6,7 +6,7 @@ import { homeFolder, xdgFolder } from './home.ts';
 const own = userInfo().homedir;
 
 test.each([
-  ['an absolute one', { HOME: '/home/somebody' }, '/home/somebody'],
+  ['an absolute one', { HOME: '/home/user' }, '/home/user'],
   ['a relative one', { HOME: 'here' }, own],
   ['an empty one', { HOME: '' }, own],
   ['none', {}, own],
@@ -16,11 +16,11 @@ test.each([
 
 test.each([
   ['/cache', '/cache'],
-  ['cache', '/home/somebody/.cache'],
-  ['', '/home/somebody/.cache'],
-  [undefined, '/home/somebody/.cache'],
+  ['cache', '/home/user/.cache'],
+  ['', '/home/user/.cache'],
+  [undefined, '/home/user/.cache'],
 ])('a folder %j of the environment is taken where it is absolute, and else the one below the user’s', (folder, expected) => {
-  const env = { HOME: '/home/somebody', XDG_CACHE_HOME: folder, XDG_STATE_HOME: '/state' };
+  const env = { HOME: '/home/user', XDG_CACHE_HOME: folder, XDG_STATE_HOME: '/state' };
   expect(xdgFolder(env, 'XDG_CACHE_HOME', '.cache')).toBe(expected);
   expect(xdgFolder(env, 'XDG_STATE_HOME', '.state')).toBe('/state');
   expect(xdgFolder({ XDG_CACHE_HOME: folder }, 'XDG_CACHE_HOME', '.cache')).toBe(folder === '/cache' ? folder : join(own, '.cache'));

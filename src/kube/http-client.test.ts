@@ -96,7 +96,7 @@ describe('reading', () => {
     await expect(other.list(Leases, { namespace: 'web' })).rejects.toThrow('does not serve leases of coordination.k8s.io/v1');
   });
 
-  test('what a real server says of credentials in one word is a sentence', async () => {
+  test('the one word of a real server about credentials becomes a sentence', async () => {
     const { client } = answering(() => statusResponse(401, 'Unauthorized'));
     await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({
       status: 401,
@@ -105,7 +105,7 @@ describe('reading', () => {
     });
   });
 
-  test('an empty name never becomes the path of the collection, nor a missing namespace that of all', async () => {
+  test('an empty name never becomes the path of the collection, nor a missing namespace the path of all', async () => {
     const { client, requests } = answering(() => jsonResponse(200, stored('a')));
     await expect(client.delete(Nodes, { name: '' })).rejects.toMatchObject({ code: 'NameMissing' });
     await expect(client.get(Pods, { name: 'a' })).rejects.toMatchObject({ code: 'NamespaceMissing' });
@@ -148,7 +148,7 @@ describe('a server that is not trusted', () => {
     ['its own server', {}],
     ['a cell', CELL_LIMITS],
     ['the API server of an agent', AGENT_LIMITS],
-  ])('%s may send what etcd holds: an object of 1.5 MiB, as an answer, in a list, and as an event', async (_what, bounds) => {
+  ])('%s may send what etcd can store: an object of 1.5 MiB, as an answer, in a list, and as an event', async (_what, bounds) => {
     const object = stored('a', { annotations: { large: 'x'.repeat(1.5 * 1024 ** 2) } });
     const items = Array.from({ length: 6 }, () => object);
     const client = createClient(
@@ -454,7 +454,7 @@ describe('errors', () => {
     });
   });
 
-  test('what a proxy says instead of a Status is quoted, shortened', async () => {
+  test('what a proxy answers instead of a Status is quoted, shortened', async () => {
     const { client } = answering(() => ({
       status: 503,
       headers: { 'retry-after': '7' },
@@ -496,7 +496,7 @@ describe('errors', () => {
 });
 
 describe('watching', () => {
-  test('events are decoded whatever the chunks are, also inside a character', async () => {
+  test('events are decoded from any chunks, also inside a character', async () => {
     const text = Buffer.from(line('ADDED', stored('a', { annotations: { owner: 'Zoë 🚀' } })) + line('DELETED', stored('b')));
     for (let size = 1; size <= 40; size += 3) {
       const chunks: Uint8Array[] = [];

@@ -42,7 +42,7 @@ let making: Set<Destroyable> | undefined;
 
 /**
  * undici makes the connection that a request needs while the request is handed to it, and ignores signals before the connection is made.
- * Aborting must end it all the same: a handshake that hangs would hold a leader's renewals for as long as its Lease lasts.
+ * An abort must still end it: a handshake that hangs would block a leader's renewals for as long as its Lease lasts.
  */
 function abandonable({ ca, clientCert, clientKey, tlsServerName }: Connection): buildConnector.connector {
   const connect = buildConnector({

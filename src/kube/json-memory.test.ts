@@ -30,11 +30,11 @@ test('V8 makes no more of it than is counted', { timeout: 60_000 }, async () => 
       members: repeated((index) => '"k' + index + '":"v' + index + '"', 50_000).replace('[', '{').replace(/]$/, '}'),
       ...Object.fromEntries([0, 15, 30, 35, 36, 37, 38, 39, 40, 50, 499, 1000].map((key) => ['index ' + key, repeated(() => '{"' + key + '":1}', 10_000)])),
     };
-    const held = [];
+    const kept = [];
     for (const [name, text] of Object.entries(texts)) {
       gc();
       const before = process.memoryUsage().heapUsed;
-      held.push(JSON.parse(text));
+      kept.push(JSON.parse(text));
       gc();
       console.log(JSON.stringify([name, (process.memoryUsage().heapUsed - before) / jsonMemory(text)]));
     }
@@ -46,6 +46,6 @@ test('V8 makes no more of it than is counted', { timeout: 60_000 }, async () => 
     .map((line) => JSON.parse(line) as [string, number]);
   expect(shares).toHaveLength(17);
   expect(shares.filter(([, share]) => share > 1)).toEqual([]);
-  // What is counted is not so much that it says nothing.
+  // The count is not so much too high that it is useless.
   expect(Math.max(...shares.map(([, share]) => share))).toBeGreaterThan(0.5);
 });

@@ -85,7 +85,7 @@ describe('reading', () => {
     expect(await load(path, { context: 'z' })).toMatchObject({ namespace: 'default', context: 'z' });
   });
 
-  test('of several files the first to say a thing wins, and absent ones are passed over', async () => {
+  test('of several files the first that sets a field wins, and absent ones are passed over', async () => {
     const one = await file('one', { ...config({ token: 'one' }), 'current-context': 'z' });
     const two = await file('two', {
       ...config({ token: 'two' }),
@@ -125,8 +125,8 @@ describe('reading', () => {
     });
   });
 
-  test('where a user has nothing, nothing is sent for it', async () => {
-    const path = await file('nobody', config({}));
+  test('where a user has nothing, the client sends no credentials', async () => {
+    const path = await file('anonymous', config({}));
     expect(await load(path)).toStrictEqual({
       server: 'https://h:6443',
       namespace: 'default',

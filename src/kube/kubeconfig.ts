@@ -127,7 +127,7 @@ function merge(files: { file: string; text: string }[]): Kubeconfig {
 }
 
 function parse(file: string, content: string): Fields {
-  // The parser's own messages quote the text, which holds secrets.
+  // The parser's own messages quote the text, which contains secrets.
   const document = parseDocument(content, { prettyErrors: true });
   const [error] = document.errors;
   if (error !== undefined) {
@@ -225,7 +225,7 @@ async function programCredentials(user: Named, source: string): Promise<Credenti
   );
   // It runs the program again when its credential has expired.
   const ask = async (): Promise<{ token: string | undefined; cert: string | undefined; key: string | undefined }> => {
-    // It is written to in place.
+    // `applyToHTTPSOptions` fills it.
     const headers: OutgoingHttpHeaders = {};
     const given: Parameters<typeof config.applyToHTTPSOptions>[0] = { headers };
     try {

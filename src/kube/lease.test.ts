@@ -93,14 +93,14 @@ test('the jitter of a candidate is at most a fifth more than twice the retry per
   expect(asked()).toBe(2);
 });
 
-test('a Lease that does not say how long it is good is waited for as long as one of ours', async () => {
+test('a Lease that has no duration is waited for as long as one of ours', async () => {
   const server = fakeApiServer();
   const clock = fakeClock();
   server.put(Leases, {
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
     metadata: { namespace: 'kubenode', name: 'cell' },
-    spec: { holderIdentity: 'somebody' },
+    spec: { holderIdentity: 'another' },
   });
   const a = candidate(server.transport, clock, 'a');
   await clock.advance(15_000);
@@ -207,26 +207,26 @@ describe('a single candidate', () => {
     expect(a.leads()).toBe(true);
   });
 
-  test('a Lease that another took is no news, and what keeps it from being acquired is said once', async () => {
+  test('a Lease that another took is not logged as a warning, and what keeps it from being acquired is logged once', async () => {
     const server = fakeApiServer();
     const clock = fakeClock();
     const log = recordingLog();
-    const said = (): string[] =>
+    const logged = (): string[] =>
       log.lines.splice(0).map(({ level, message, fields }) => `${level}: ${message}: ${String(fields['error'])}`);
     let answer = (): ApiResponse => statusResponse(409, 'Conflict', 'changed');
     server.intercept(() => answer());
     candidate(server.transport, clock, 'a', undefined, { log });
     await settle();
-    expect(said()).toEqual([expect.stringMatching(/^debug: the Lease was taken by another: .*changed$/)]);
+    expect(logged()).toEqual([expect.stringMatching(/^debug: the Lease was taken by another: .*changed$/)]);
     answer = () => statusResponse(503, 'ServiceUnavailable', 'away');
     await clock.advance(15_000);
-    const [first, ...others] = said();
+    const [first, ...others] = logged();
     expect(first).toMatch(/^warn: the Lease cannot be acquired: .*away$/);
     expect(others.length).toBeGreaterThan(1);
     expect(others.filter((each) => !each.startsWith('debug: the Lease cannot'))).toEqual([]);
     answer = () => statusResponse(403, 'Forbidden', 'not you');
     await clock.advance(5000);
-    expect(said().filter((each) => each.startsWith('warn'))).toHaveLength(1);
+    expect(logged().filter((each) => each.startsWith('warn'))).toHaveLength(1);
   });
 
   test('a stop in the middle of a renewal still frees the Lease', async () => {
@@ -331,7 +331,7 @@ describe('losing the Lease', () => {
     expect(a.terms.map((term) => term.transitions)).toEqual([0, 1]);
   });
 
-  test('a renewal that hangs does not hold the deadline up, nor the next attempt', async () => {
+  test('a renewal that hangs delays neither the deadline nor the next attempt', async () => {
     const server = fakeApiServer();
     const clock = fakeClock();
     const a = candidate(server.transport, clock, 'a');
@@ -366,7 +366,7 @@ describe('losing the Lease', () => {
     expect(a.leads()).toBe(true);
   });
 
-  test('a stranger that annotates the Lease deposes nobody', async () => {
+  test('a stranger that annotates the Lease deposes no leader', async () => {
     const server = fakeApiServer();
     const clock = fakeClock();
     const a = candidate(server.transport, clock, 'a');
@@ -627,16 +627,16 @@ test('a term asks the server whether the Lease is still its own: its holder and 
   await settle();
   const [term] = a.terms;
   const [lease] = server.objects(Leases);
-  if (term === undefined || lease === undefined) throw new Error('nobody leads');
-  expect(await term.holds()).toBe(true);
+  if (term === undefined || lease === undefined) throw new Error('no process leads');
+  expect(await term.isOurs()).toBe(true);
   for (const [spec, expected] of [
     [{ holderIdentity: 'b' }, false],
     [{ leaseTransitions: term.transitions + 1 }, false],
     [{}, true],
   ] as const) {
     server.put(Leases, { ...lease, spec: { ...lease.spec, ...spec } });
-    expect(await term.holds()).toBe(expected);
+    expect(await term.isOurs()).toBe(expected);
   }
   server.remove(Leases, { namespace: 'kubenode', name: 'cell' });
-  expect(await term.holds()).toBe(false);
+  expect(await term.isOurs()).toBe(false);
 });

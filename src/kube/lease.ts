@@ -7,7 +7,7 @@ export type { LeaseOptions } from './lease/candidate.ts';
 export type { Term } from './lease/term.ts';
 
 /**
- * Leader election over one Lease, after client-go's: a process that does not hold it waits until the record has stood unchanged for its
+ * Leader election over one Lease, after client-go's: a process that does not have it waits until the record has stayed unchanged for its
  * duration by the own clock, so clocks need not agree, only run at about the same speed (renewDeadline × skew < duration).
  *
  * Runs `lead` once a term. Resolves when `signal` stopped it or `lead` returned while its term lasted; rejects with what `lead`
@@ -20,8 +20,8 @@ export type { Term } from './lease/term.ts';
 export async function runLeaderElection(options: LeaseOptions, lead: (term: Term) => Promise<void>): Promise<void> {
   const candidate = newCandidate(options);
   for (;;) {
-    const held = await acquire(candidate);
-    if (held === undefined || !(await serve(candidate, held, lead))) return;
+    const acquired = await acquire(candidate);
+    if (acquired === undefined || !(await serve(candidate, acquired, lead))) return;
     await pause(candidate);
   }
 }

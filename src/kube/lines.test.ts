@@ -25,7 +25,7 @@ describe('lines of a stream', () => {
     await expect(lines('\n'.repeat(999), 'a\n\n\n')).rejects.toMatchObject({ code: 'LinesEmpty' });
   });
 
-  test('may be as long as the bound, in whatever chunks, and no byte longer', async () => {
+  test('may be as long as the bound, in any chunks, and no byte longer', async () => {
     expect(await lines('abcd\n', 'efgh', '\n', 'i', 'jkl', '\nmnop\n')).toEqual([['abcd'], ['efgh'], ['ijkl', 'mnop']]);
     for (const chunks of [['abcde\n'], ['abcde'], ['abcd', 'e'], ['abcd', 'e\n'], ['a\nbcdef\n'], ['abc', 'de\n']])
       await expect(lines(...chunks), chunks.join('|')).rejects.toMatchObject({ code: 'LineTooLong' });

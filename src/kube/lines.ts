@@ -8,7 +8,7 @@ const MOST_EMPTY = 1000;
 /**
  * Splits bytes at newlines into text. The lines that one chunk completes are yielded together: a turn of an async loop costs as much as
  * a short line. Characters that span chunks stay whole, because bytes are joined before they are decoded. Empty lines are left out.
- * Errors: `LineTooLong`, before more than `maxBytes` is held; `LinesEmpty`, after 1,000 of them; `Truncated` when the bytes end inside a line.
+ * Errors: `LineTooLong`, before it keeps more than `maxBytes`; `LinesEmpty`, after 1,000 of them; `Truncated` when the bytes end inside a line.
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<string[], void> {
   const decoder = new TextDecoder();

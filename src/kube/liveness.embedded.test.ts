@@ -31,7 +31,7 @@ async function world(aheadMs: number) {
   return {
     clock,
     renew: () => client.patch(Leases, key, { merge: { spec: spec() } }),
-    /** Somebody else writes to it, and renews nothing. */
+    /** Another client writes to it, and renews nothing. */
     annotate: () => client.patch(Leases, key, { merge: { metadata: { annotations: { team: 'x' } } } }, { fieldManager: 'a-human' }),
     /** What a leader makes of the Lease that begins now. */
     begin: async () => {
@@ -47,8 +47,8 @@ async function world(aheadMs: number) {
   };
 }
 
-describe('H5: a leader that begins asks the server when a Lease was renewed, whatever clock its holder has', () => {
-  test.each([-YEAR, -25 * MINUTE, 0, 25 * MINUTE, YEAR])('a holder that is %d ms ahead and alive is not silent', async (aheadMs) => {
+describe('H5: a leader that begins asks the server when a Lease was renewed, with any clock of its holder', () => {
+  test.each([-YEAR, -25 * MINUTE, 0, 25 * MINUTE, YEAR])('a holder that is %d ms ahead and alive is not stale', async (aheadMs) => {
     const { clock, renew, begin } = await world(aheadMs);
     await clock.advance(10 * MINUTE);
     await renew();

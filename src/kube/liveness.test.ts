@@ -12,7 +12,7 @@ const MINUTE = 60_000;
 type Store = Parameters<typeof trackLiveness>[0];
 type Listener = Parameters<Store['subscribe']>[0];
 
-/** `agoMs`: when its holder says that it renewed it, before the start. */
+/** `agoMs`: when it was renewed by the clock of its holder, before the start. */
 const lease = (agoMs: number, change: { uid?: string; seconds?: number; name?: string } = {}): Stored<Lease> => ({
   apiVersion: 'coordination.k8s.io/v1',
   kind: 'Lease',
@@ -25,7 +25,7 @@ function world(listed: Stored<Lease>[] = []) {
   const startMs = clock.monotonic();
   const objects = new Map(listed.map((each) => [keyOf(each.metadata), each]));
   let notify: Listener = () => undefined;
-  let quietMs = 0;
+  let ageMs = 0;
   let subscribed = true;
   const returned: string[] = [];
   const store = {
@@ -35,7 +35,7 @@ function world(listed: Stored<Lease>[] = []) {
       notify = listener;
       return () => void (subscribed = false);
     },
-    quietMs: () => quietMs,
+    ageMs: () => ageMs,
   } as unknown as Store;
   const liveness = trackLiveness(store, clock);
   const cancel = liveness.onReturn((key) => void returned.push(keyOf(key)));
@@ -45,7 +45,7 @@ function world(listed: Stored<Lease>[] = []) {
     liveness,
     returned,
     cancel,
-    quiet: (ms: number) => void (quietMs = ms),
+    setAge: (ms: number) => void (ageMs = ms),
     notify: (event: object) => notify(event as unknown as Parameters<Listener>[0]),
     stop: () => (liveness.stop(), subscribed),
     at: (seconds: number) => clock.advance(startMs + seconds * 1000 - clock.monotonic()),
@@ -61,7 +61,7 @@ function world(listed: Stored<Lease>[] = []) {
 }
 
 describe('a Lease', () => {
-  it('proves life for its duration since its renewal was observed, whatever time its holder says', async () => {
+  it('proves life for its duration since its renewal was observed, with any time of its holder', async () => {
     const { at, see, aliveUntil, liveness } = world();
     expect([aliveUntil(), liveness.isAlive(KEY), liveness.unseenMs(KEY)]).toEqual([undefined, false, undefined]);
     await at(10);
@@ -99,7 +99,7 @@ describe('a Lease', () => {
     expect(aliveUntil()).toBe(40);
   });
 
-  it('invariant 7: that is gone proves nothing, whatever is left of its time', () => {
+  it('invariant 7: that is gone proves nothing, even if time is left', () => {
     const { see, aliveUntil, presumedUntil, liveness } = world();
     see('added', lease(0));
     expect(aliveUntil()).toBe(40);
@@ -125,7 +125,7 @@ describe('a Lease', () => {
     expect(world([{ ...bare, spec: { renewTime: 'yesterday', leaseDurationSeconds: 10 } }]).aliveUntil()).toBe(10);
   });
 
-  it('lasts as long as it says now', () => {
+  it('lasts for its present duration', () => {
     const { see, aliveUntil } = world([lease(0)]);
     see('updated', lease(0, { seconds: 60 }));
     expect(aliveUntil()).toBe(60);
@@ -134,19 +134,19 @@ describe('a Lease', () => {
 
 describe('while the server does not answer', () => {
   it('a holder is neither proven alive nor proven absent', async () => {
-    const { at, quiet, liveness, presumedUntil } = world([lease(0, { seconds: 180 })]);
+    const { at, setAge, liveness, presumedUntil } = world([lease(0, { seconds: 180 })]);
     await at(700);
-    quiet(700_000);
+    setAge(700_000);
     expect([liveness.isAlive(KEY), liveness.unseenMs(KEY)]).toEqual([false, 0]);
     expect(presumedUntil()).toBe(880);
     expect(liveness.unansweredMs()).toBe(700_000);
   });
 
   it('a holder is presumed to be alive for as much longer, and for no longer where the server never answered', () => {
-    const { presumedUntil, quiet } = world([lease(0)]);
-    quiet(30_000);
+    const { presumedUntil, setAge } = world([lease(0)]);
+    setAge(30_000);
     expect(presumedUntil()).toBe(70);
-    quiet(Infinity);
+    setAge(Infinity);
     expect(presumedUntil()).toBe(40);
   });
 });
@@ -201,7 +201,7 @@ test('an agent renews a Lease in the namespace of its Machine, a kubelet one of 
   expect(kubeletLease('n')).toEqual({ namespace: 'kube-node-lease', name: 'n' });
 });
 
-test('a Node is ready while it says so and its kubelet is alive', () => {
+test('a Node is ready while its status reports Ready and its kubelet is alive', () => {
   const node = (status: 'True' | 'False' | 'Unknown'): Node => ({
     apiVersion: 'v1',
     kind: 'Node',

@@ -2,7 +2,7 @@
  * Whether a kubelet or an agent is alive, by the Lease that it renews. There are two questions, since a process that cannot reach the API server
  * knows neither answer, and must then do what is safe:
  *
- * - `isAlive` asks for proof of life: a renewal that this process observed no longer ago than the Lease lasts. An order, evidence and a place in a
+ * - `isAlive` asks for proof of life: a renewal that this process observed no longer ago than the Lease lasts. An order, evidence and a slot in a
  *   limit need it. While the server is not reached it runs out.
  * - `unseenMs` and `presumedAliveUntilMs` ask for proof of absence: only time in which the store would have shown a renewal counts. To set a
  *   machine aside or to repair it needs that. While the server is not reached it does not grow.
@@ -44,7 +44,7 @@ interface Renewal {
   durationMs: number;
 }
 
-export function trackLiveness(store: Pick<Reflector<Lease>, 'list' | 'get' | 'subscribe' | 'quietMs'>, clock: Clock): Liveness {
+export function trackLiveness(store: Pick<Reflector<Lease>, 'list' | 'get' | 'subscribe' | 'ageMs'>, clock: Clock): Liveness {
   const renewals = new Map<string, Renewal>();
   const listeners = new Set<(key: ObjectKey) => void>();
   for (const lease of store.list()) note(renewals, lease, true, clock);
@@ -70,14 +70,14 @@ export function trackLiveness(store: Pick<Reflector<Lease>, 'list' | 'get' | 'su
     aliveUntilMs,
     unseenMs(key) {
       const renewal = renewalOf(key);
-      return renewal && Math.max(0, clock.monotonic() - renewal.atMs - store.quietMs());
+      return renewal && Math.max(0, clock.monotonic() - renewal.atMs - store.ageMs());
     },
     presumedAliveUntilMs(key) {
       const untilMs = aliveUntilMs(key);
-      const quietMs = store.quietMs();
-      return untilMs === undefined ? undefined : untilMs + (Number.isFinite(quietMs) ? quietMs : 0);
+      const ageMs = store.ageMs();
+      return untilMs === undefined ? undefined : untilMs + (Number.isFinite(ageMs) ? ageMs : 0);
     },
-    unansweredMs: () => store.quietMs(),
+    unansweredMs: () => store.ageMs(),
     onReturn(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);

@@ -13,7 +13,7 @@ describe('a merge patch', () => {
     ['of a field that is undefined, as one that goes', { a: 1, b: 2 }, { a: 1, b: undefined }, { b: null }],
     ['of a field that was undefined, as one that was not there', { a: 1, b: undefined }, { a: 1 }, undefined],
     ['of one field deep inside', { a: { b: 1, c: { d: 1 } } }, { a: { b: 1, c: { d: 2 } } }, { a: { c: { d: 2 } } }],
-    ['of what goes deep inside', { a: { b: 1, c: 1 } }, { a: { b: 1 } }, { a: { c: null } }],
+    ['of a field that goes deep inside', { a: { b: 1, c: 1 } }, { a: { b: 1 } }, { a: { c: null } }],
     ['of a list, whole', { a: [1, 2] }, { a: [1, 3] }, { a: [1, 3] }],
     ['of a list that becomes an object', { a: [1] }, { a: { b: 1 } }, { a: { b: 1 } }],
     ['of an object that becomes a list', { a: { b: 1 } }, { a: [1] }, { a: [1] }],
@@ -22,7 +22,7 @@ describe('a merge patch', () => {
     expect(mergeDiff(from, to)).toEqual(patch);
   });
 
-  it('makes the one of the other, whatever they are, and is nothing only for equals', () => {
+  it('makes one value from any other, and is empty only for equals', () => {
     const value = fc.letrec((tie) => ({
       object: fc.dictionary(
         fc.constantFrom('a', 'b', 'c'),

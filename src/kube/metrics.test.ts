@@ -55,7 +55,7 @@ describe('metrics', () => {
     counter.add({ path: 'a"b\\c\nd' });
     expect(metrics.text()).toContain('c{path="a\\"b\\\\c\\nd"} 1\n');
     for (let i = 0; i < 5000; i++) counter.add({ path: `${i}` });
-    // One of them was there before, and two lines say what it is.
+    // One of them was there before, and two lines describe it.
     expect(metrics.text().trimEnd().split('\n')).toHaveLength(1002);
     const seconds = metrics.histogram('s', 'S.', []);
     for (let i = 0; i < 5000; i++) seconds.observe({ path: `${i}` }, 1);

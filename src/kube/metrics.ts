@@ -74,8 +74,8 @@ export function createMetrics(): Metrics {
           const found = spreads.get(id) ?? { labels, bounds: buckets, counts: Array<number>(buckets.length + 1).fill(0), sum: 0 };
           if (spreads.size < MAX_SERIES) spreads.set(id, found);
           const at = buckets.findIndex((bound) => value <= bound);
-          const place = at < 0 ? buckets.length : at;
-          found.counts[place] = (found.counts[place] ?? 0) + 1;
+          const index = at < 0 ? buckets.length : at;
+          found.counts[index] = (found.counts[index] ?? 0) + 1;
           found.sum += value;
         },
       };

@@ -41,7 +41,7 @@ describe('the object store', () => {
     expect(store.get({ name: 'kept' })).toBe(kept);
   });
 
-  test('an index added later holds what is there', () => {
+  test('an index added later contains what is there', () => {
     const store = createObjectStore<Node>();
     store.set(node('n', 'u', '1', 'z'));
     store.addIndex('zone', byZone);
@@ -51,7 +51,7 @@ describe('the object store', () => {
     expect(() => store.byIndex('rack', 'x')).toThrow('there is no index "rack"; there are: zone');
   });
 
-  test('whatever happens, indexes agree with the content, and the differences rebuild it', () => {
+  test('after any events, indexes agree with the content, and the differences rebuild it', () => {
     const object = fc.record({
       name: fc.constantFrom('a', 'b', 'c'),
       uid: fc.constantFrom('1', '2'),

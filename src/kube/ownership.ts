@@ -1,6 +1,6 @@
 import type { JsonObject, KubeObject, ManagedFieldsEntry } from '../api/wire.ts';
 
-/** Who applies: managedFields hold one Apply entry for each. */
+/** Who applies: managedFields contain one Apply entry for each. */
 export interface Manager {
   fieldManager: string;
   subresource?: string;
@@ -30,7 +30,7 @@ const IDENTITY = new Set([
 
 /**
  * Whether applying `desired` as `manager` would change `stored`: a desired field has another value, or the manager does not own it yet,
- * or owns one that is no longer desired. Undefined when `stored` has no Apply entry of this manager, so that nothing is known.
+ * or owns one that is no longer desired. Undefined when `stored` has no Apply entry of this manager, so that its ownership is not known.
  *
  * managedFields show how each list merges: by keys (`k:`), as a set (`v:`), or, where it is a leaf, as a whole.
  * Caveat: where the server completes or rewrites a value (defaults inside an atomic item, quantities), it seems to differ each time;

@@ -110,7 +110,7 @@ describe('adding', () => {
     expect(keys(world)).toEqual(['busy', 'live', 'r3', 'r1', 'r2']);
   });
 
-  test('a live add during a run stays live, whatever comes after it, and a resync stays one', async () => {
+  test('a live add during a run stays live, with any later add, and a resync stays one', async () => {
     for (const [adds, order] of [
       [
         ['live', 'resync'],
@@ -139,17 +139,17 @@ describe('adding', () => {
     const world: World = start(
       async (key, clock) => {
         await sleep(clock, 1);
-        if (key !== 'quiet') world.queue.add(key);
+        if (key !== 'unchanged') world.queue.add(key);
       },
       { concurrency: 1 },
     );
     for (let i = 0; i < 5; i++) world.queue.add(`loud${i}`);
-    world.queue.add('quiet', { priority: 'resync' });
+    world.queue.add('unchanged', { priority: 'resync' });
     await world.clock.advance(20);
-    expect(keys(world)).toContain('quiet');
+    expect(keys(world)).toContain('unchanged');
   });
 
-  test('of eight runs one is of what is no news, where both wait', async () => {
+  test('one of eight runs is a resync, where both wait', async () => {
     const world = start((_key, clock) => sleep(clock, 1), { concurrency: 1 });
     for (let i = 0; i < 20; i++) world.queue.add(`live${i}`);
     for (const key of ['r1', 'r2']) world.queue.add(key, { priority: 'resync' });
@@ -223,7 +223,7 @@ describe('results', () => {
     expect(keys(world)).toEqual(['a', 'r1', 'a', 'r2', 'r3']);
   });
 
-  test('the counts say where each key is', async () => {
+  test('the counts report how many keys are in each state', async () => {
     const outcomes: Record<string, () => QueueResult> = {
       fails: () => {
         throw new Error('broken');
@@ -355,7 +355,7 @@ describe('results', () => {
 });
 
 describe('holding', () => {
-  test('a key that may not run is left aside, whatever is added, until released', async () => {
+  test('a key that may not run is left aside, with any add, until released', async () => {
     let may = false;
     const world = start(nothing, { mayRun: (key) => key !== 'a' || may });
     world.queue.add('a');
@@ -491,11 +491,11 @@ test('while a queue lets others run, one timer waits, however many keys are adde
   expect(world.runs).toHaveLength(55);
 });
 
-test('what fails for good has a name of its own', () => {
+test('an error that cannot be retried has a name of its own', () => {
   expect(String(new TerminalError('the spec is wrong'))).toBe('TerminalError: the spec is wrong');
 });
 
-describe('whatever happens', () => {
+describe('in any sequence', () => {
   test('no key runs twice at once, none is lost, and concurrency is kept', async () => {
     const key = fc.constantFrom('a', 'b', 'c');
     const act = fc.oneof(
@@ -548,7 +548,7 @@ describe('whatever happens', () => {
           if (taken.do === 'wait') await clock.advance(taken.ms);
           else if (taken.do === 'hold') blocked.add(taken.key);
           else if (taken.do === 'add') {
-            // Before the add: it may run at once. A resync may be owed nothing, where the key has failed for good.
+            // Before the add: it may run at once. A resync need not run where the key has failed permanently.
             if (taken.live) owed.set(taken.key, clock.monotonic() + taken.afterMs);
             queue.add(taken.key, { afterMs: taken.afterMs, priority: taken.live ? 'live' : 'resync' });
           } else {

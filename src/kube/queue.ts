@@ -24,7 +24,7 @@ export interface QueueResult {
 export interface QueueOptions {
   clock: Clock;
   random: Random;
-  /** Ends it: nothing is started any more. */
+  /** Ends it: the queue starts no more keys. */
   signal: AbortSignal;
   /** Keys processed at once, at most. */
   concurrency: number;
@@ -68,7 +68,7 @@ interface Entry {
 
 interface QueueState {
   readonly options: QueueOptions;
-  /** Keys of which something is to be done or remembered. */
+  /** Keys that are to run, or whose state is kept. */
   readonly entries: Map<string, Entry>;
   readonly ready: ReadyKeys;
   readonly delayed: Schedule;
@@ -192,7 +192,7 @@ function arm(state: QueueState): void {
 
 function takeDue(state: QueueState): void {
   state.timer = undefined;
-  // A timer may fire a little early; nothing is taken before its time.
+  // A timer may fire a little early; no key is taken before its time.
   for (const key of state.delayed.due(state.options.clock.monotonic())) state.ready.add(key, entryOf(state, key).priority);
   arm(state);
   fill(state);

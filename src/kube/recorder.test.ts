@@ -125,7 +125,7 @@ describe('failing', () => {
     expect(events()).toMatchObject([{ reason: 'Cordoned' }]);
   });
 
-  test('a server that hangs blocks nobody and fills no memory', async () => {
+  test('a server that hangs blocks no caller and fills no memory', async () => {
     const { recorder, server, log, controller, clock } = world();
     server.intercept(
       (request) => new Promise((_, reject) => request.signal?.addEventListener('abort', () => reject(request.signal?.reason))),

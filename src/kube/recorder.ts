@@ -31,7 +31,7 @@ export interface RecorderOptions {
   clock: Clock;
   random: Random;
   log: Log;
-  /** After it nothing is sent any more. */
+  /** After it the recorder sends no more Events. */
   signal: AbortSignal;
   /** The reporting component, as in `kubectl describe`, e.g. `kubenode-machine`. */
   component: string;

@@ -92,7 +92,7 @@ describe('listing and watching', () => {
     for (let i = 0; i < 1100; i++) server.put(Nodes, node(`n${i}`));
     const world = start(Nodes, server);
     expect(world.reflector).toMatchObject({ synced: false, size: 0, resourceVersion: undefined });
-    expect(world.reflector.quietMs()).toBe(Infinity);
+    expect(world.reflector.ageMs()).toBe(Infinity);
     const release: (() => void)[] = [];
     server.intercept(async (request) => {
       if (request.query?.['continue'] !== undefined) await new Promise<void>((resolve) => release.push(resolve));
@@ -184,7 +184,7 @@ describe('listing and watching', () => {
     expect(projecting.reflector.get({ name: 'a' })?.metadata.labels).toBeUndefined();
   });
 
-  test('a listener that throws is logged and hurts nobody else', async () => {
+  test('a listener that throws is logged and does not affect other listeners', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server);
     const seen: string[] = [];
@@ -199,7 +199,7 @@ describe('listing and watching', () => {
     expect(world.log.lines[0]).toMatchObject({ level: 'error', fields: { error: 'broken listener' } });
   });
 
-  test('the signal ends it, also in a wait, and whoever waits for it hears', async () => {
+  test('the signal ends it, also in a wait, and rejects each waiter', async () => {
     const server = fakeApiServer();
     server.intercept(() => statusResponse(403, 'Forbidden'));
     const world = start(Nodes, server);
@@ -219,7 +219,7 @@ describe('listing and watching', () => {
 });
 
 describe('recovering', () => {
-  test('a watch that ends is resumed from the last version, and nothing is listed again', async () => {
+  test('a watch that ends is resumed from the last version, without another list', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server);
     await settle();
@@ -284,7 +284,7 @@ describe('recovering', () => {
     expect(server.requests.length - before).toBeLessThan(60);
   });
 
-  test('objects are found by their namespace, and those of none have none', async () => {
+  test('objects are found by their namespace, and cluster-scoped objects have none', async () => {
     const server = fakeApiServer();
     for (const [namespace, name] of [
       ['web', 'a'],
@@ -336,7 +336,7 @@ describe('recovering', () => {
     expect(names(world.reflector)).toEqual(['a']);
   });
 
-  test('an object recreated under its name while nobody looked is a deletion and an addition', async () => {
+  test('an object recreated under its name while no watch was open is a deletion and an addition', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('a'));
     const world = start(Nodes, server);
@@ -361,7 +361,7 @@ describe('recovering', () => {
     await world.clock.advance(20_000);
     expect(world.reflector).toMatchObject({ synced: true, size: 1 });
     expect(world.events).toEqual(['added a', 'listed']);
-    expect(world.reflector.quietMs()).toBeGreaterThanOrEqual(20_000);
+    expect(world.reflector.ageMs()).toBeGreaterThanOrEqual(20_000);
   });
 
   test('a page that fails is asked for again; what was read is kept, and what is partial is not shown', async () => {
@@ -412,7 +412,7 @@ describe('recovering', () => {
     expect(names(world.reflector)).toEqual(['a']);
   });
 
-  test('a stalled watch is noticed by its silence, and what it missed comes with the next one', async () => {
+  test('a stalled watch is noticed by its age, and what it missed comes with the next one', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server, { watchTimeoutSeconds: 3600 });
     await settle();
@@ -424,7 +424,7 @@ describe('recovering', () => {
     expect(world.reflector.size).toBe(0);
     await world.clock.advance(2000);
     expect(names(world.reflector)).toEqual(['a']);
-    expect(world.log.lines).toMatchObject([{ level: 'debug', fields: { quietMs: 130_000 }, message: 'the watch of nodes is stale' }]);
+    expect(world.log.lines).toMatchObject([{ level: 'debug', fields: { ageMs: 130_000 }, message: 'the watch of nodes is stale' }]);
   });
 
   test('invariant 10: a kind where nothing happens is never listed again, also when its server has no bookmark to send', async () => {
@@ -436,7 +436,7 @@ describe('recovering', () => {
     let oldest = 0;
     for (let minute = 0; minute < 120; minute++) {
       await world.clock.advance(63_700);
-      oldest = Math.max(oldest, world.reflector.quietMs());
+      oldest = Math.max(oldest, world.reflector.ageMs());
       if (minute % 5 === 1) server.watches.end();
     }
     expect(lists(server)).toBe(1);
@@ -448,7 +448,7 @@ describe('recovering', () => {
     expect(world.log.lines.filter(({ level }) => level !== 'debug')).toEqual([]);
   });
 
-  test('a store that is doubted says so until the server has answered twice', async () => {
+  test('a store that is doubted reports that until the server has answered twice', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server, { watchTimeoutSeconds: 3600 });
     await settle();
@@ -456,11 +456,11 @@ describe('recovering', () => {
       request.query?.['watch'] === undefined ? undefined : statusResponse(503, 'ServiceUnavailable'),
     );
     await world.clock.advance(300_000);
-    expect(world.reflector.quietMs()).toBe(300_000);
+    expect(world.reflector.ageMs()).toBe(300_000);
     expect(world.reflector.state.phase).toBe('waiting');
     cancel();
     await world.clock.advance(31_000);
-    expect(world.reflector.quietMs()).toBeLessThan(31_000);
+    expect(world.reflector.ageMs()).toBeLessThan(31_000);
     expect(lists(server)).toBe(1);
     expect(kinds(server).slice(-2)).toEqual(['ask', 'watch']);
   });
@@ -473,7 +473,7 @@ describe('recovering', () => {
     server.watches.end();
     await settle();
     expect(kinds(server)).toEqual(['list', 'watch', 'watch']);
-    expect(world.reflector.quietMs()).toBe(60_000);
+    expect(world.reflector.ageMs()).toBe(60_000);
   });
 
   test.each(['end', 'reset'] as const)(
@@ -526,7 +526,7 @@ describe('recovering', () => {
     expect(server.requests.slice(0, 2).map(({ query }) => query?.['limit'])).toEqual(['500', '500']);
   });
 
-  test('only an addition says whether it is of the first list', async () => {
+  test('only an addition reports whether it is of the first list', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('a'));
     const world = start(Nodes, server);
@@ -544,7 +544,7 @@ describe('recovering', () => {
     ]);
   });
 
-  test('a watch that its server did not end in time is opened again, also where it is not silent', async () => {
+  test('a watch that its server did not end in time is opened again, also where it sends events', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server, { watchTimeoutSeconds: 300 });
     await settle();
@@ -556,7 +556,7 @@ describe('recovering', () => {
     expect(lists(server)).toBe(1);
   });
 
-  test('a quiet watch that gets its bookmarks is left alone', async () => {
+  test('a watch that gets only its bookmarks is left alone', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server, { watchTimeoutSeconds: 3600 });
     await settle();
@@ -637,7 +637,7 @@ describe('recovering', () => {
     expect(world.reflector.resourceVersion).toBe('50');
   });
 
-  test('a server restored from a backup that keeps the watch open but silent, as real ones do, is found out', async () => {
+  test('a server restored from a backup that keeps the watch open but sends nothing, as real ones do, is found out', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('a'));
     server.put(Nodes, node('lost'));
@@ -646,7 +646,7 @@ describe('recovering', () => {
     server.bookmark();
     await settle();
     // A real server waits with a watch from the future until its versions get there.
-    const silent = server.intercept((request) => {
+    const stopSilence = server.intercept((request) => {
       if (request.query?.['watch'] === undefined || Number(request.query['resourceVersion']) <= 60) return undefined;
       return { status: 200, headers: {}, body: createPipe(request.signal, () => undefined).read() };
     });
@@ -654,7 +654,7 @@ describe('recovering', () => {
     server.remove(Nodes, { name: 'lost' });
     server.rewind(50);
     await world.clock.advance(200_000);
-    silent();
+    stopSilence();
     expect(names(world.reflector)).toEqual(['a']);
     expect(world.reflector.state).toEqual({ phase: 'watching', resourceVersion: '50' });
     // What was listed is not doubted: it is not asked for again before it is watched.
@@ -789,7 +789,7 @@ describe('a server that is not trusted', () => {
     const measured = createRoom(1_000_000);
     start(ConfigMaps, server, { most: { ...most, room: measured } });
     await settle();
-    const one = measured.held;
+    const one = measured.kept;
     for (const [bytes, expected] of [
       [one, 'watching'],
       [one - 1, 'StoreTooLarge'],
@@ -807,15 +807,15 @@ describe('a server that is not trusted', () => {
     ];
     await settle();
     expect([first, second, third].map(({ reflector }) => code(reflector))).toEqual(['watching', 'watching', 'StoreTooLarge']);
-    expect([shared.held, shared.listed]).toEqual([2 * one, 0]);
-    // The same again takes the place of what is held.
+    expect([shared.kept, shared.listed]).toEqual([2 * one, 0]);
+    // The same again replaces what is kept.
     first.reflector.relist();
     await settle();
-    expect([code(first.reflector), shared.held]).toEqual(['watching', 2 * one]);
+    expect([code(first.reflector), shared.kept]).toEqual(['watching', 2 * one]);
     server.put(ConfigMaps, configMap('web', 'b'));
     await settle();
     expect([first, second].map(({ reflector }) => code(reflector))).toEqual(['StoreTooLarge', 'StoreTooLarge']);
-    expect(shared.held).toBe(2 * one);
+    expect(shared.kept).toBe(2 * one);
   });
 
   test('what a list leaves of a room is counted rightly list after list', async () => {
@@ -824,18 +824,18 @@ describe('a server that is not trusted', () => {
     const measured = createRoom(1_000_000);
     const { reflector } = start(ConfigMaps, server, { most: { ...most, room: measured } });
     await settle();
-    const one = measured.held;
-    const room = { ...measured, most: 2 * one, held: one };
+    const one = measured.kept;
+    const room = { ...measured, most: 2 * one, kept: one };
     const other = start(ConfigMaps, server, { most: { ...most, room } });
     await settle();
     other.reflector.relist();
     await settle();
-    expect([code(reflector), code(other.reflector), room.held]).toEqual(['watching', 'watching', 2 * one]);
+    expect([code(reflector), code(other.reflector), room.kept]).toEqual(['watching', 'watching', 2 * one]);
     server.watches.stall();
     server.put(ConfigMaps, configMap('web', 'b'));
     other.reflector.relist();
     await settle();
-    expect([code(other.reflector), room.held, room.listed]).toEqual(['StoreTooLarge', 2 * one, 0]);
+    expect([code(other.reflector), room.kept, room.listed]).toEqual(['StoreTooLarge', 2 * one, 0]);
   });
 
   test('what a list no longer has is not counted', async () => {
@@ -874,7 +874,7 @@ describe('a server that is not trusted', () => {
   const large = { big: 'x'.repeat(2000) };
   const event = (type: string, object: object): string => `${JSON.stringify({ type, object })}\n`;
 
-  test('of objects that come again under one name, page after page, one is held', async () => {
+  test('of objects that come again under one name, page after page, one is kept', async () => {
     const server = fakeApiServer();
     let pages = 0;
     server.intercept(({ signal }) => {
@@ -888,8 +888,8 @@ describe('a server that is not trusted', () => {
 
   test.each([
     ['comes small in the same version', (name: string) => event('MODIFIED', stored(name, {}))],
-    ['is said to be deleted with another UID', (name: string) => event('DELETED', stored(name, {}, '5', 'another'))],
-  ])('an object that %s weighs what is held of it', async (_what, after) => {
+    ['is reported as deleted with another UID', (name: string) => event('DELETED', stored(name, {}, '5', 'another'))],
+  ])('an object that %s weighs what is kept of it', async (_what, after) => {
     const server = fakeApiServer();
     const { reflector } = start(ConfigMaps, server, { most });
     await settle();
@@ -901,7 +901,7 @@ describe('a server that is not trusted', () => {
     expect([reflector.size, code(reflector)]).toEqual([2, 'StoreTooLarge']);
   });
 
-  test('an object that a later list has small in the same version weighs what is held of it', async () => {
+  test('an object that a later list has small in the same version weighs what is kept of it', async () => {
     const server = fakeApiServer();
     const items: object[] = [];
     let watched = createPipe(undefined, () => undefined);
@@ -935,29 +935,29 @@ describe('a server that is not trusted', () => {
     expect([reflector.size, code(reflector)]).toEqual([1, 'watching']);
   });
 
-  test('stores that share a room hold together no more than it has, by what their objects become in memory', async () => {
+  test('stores that share a room keep together no more than it has, by what their objects become in memory', async () => {
     const server = fakeApiServer();
     server.put(ConfigMaps, { ...configMap('web', 'a'), data: { a: '' } });
     const room = createRoom(20_000);
     const one = start(ConfigMaps, server, { most: { ...most, room } });
     await settle();
     expect(code(one.reflector)).toBe('watching');
-    const [held] = [room.held];
-    expect(held).toBeGreaterThan(1000);
+    const [kept] = [room.kept];
+    expect(kept).toBeGreaterThan(1000);
     expect(room.listed).toBe(0);
     const dense = { ...node('n'), status: { capacity: Object.fromEntries(Array.from({ length: 110 }, (_, index) => [`c${index}`, '1'])) } };
     server.put(Nodes, dense);
     const other = start(Nodes, server, { most: { ...most, room } });
     await settle();
     expect(other.reflector.state).toMatchObject({ code: 'StoreTooLarge', error: expect.stringContaining('20000 bytes') as string });
-    expect([room.held, room.listed, code(one.reflector)]).toEqual([held, 0, 'watching']);
+    expect([room.kept, room.listed, code(one.reflector)]).toEqual([kept, 0, 'watching']);
     server.put(Nodes, node('n'));
     await other.clock.advance(10_000);
     expect(code(other.reflector)).toBe('watching');
     server.watches.inject(event('MODIFIED', { ...dense, metadata: { ...dense.metadata, uid: 'u', resourceVersion: '99' } }));
     await settle();
     expect(code(other.reflector)).toBe('StoreTooLarge');
-    expect(room.held).toBeLessThan(20_000);
+    expect(room.kept).toBeLessThan(20_000);
   });
 
   test('that sends a bookmark before each failure is asked ever more rarely, and its words are cut in the log', async () => {
@@ -984,7 +984,7 @@ describe('a server that is not trusted', () => {
       .join('');
   test.each([
     ['bring an older version', inOrder('20', '19')],
-    ['say that the version of the list is too old', event('ERROR', { kind: 'Status', code: 410, reason: 'Expired', message: 'old' })],
+    ['report that the version of the list is too old', event('ERROR', { kind: 'Status', code: 410, reason: 'Expired', message: 'old' })],
   ])('whose lists are well and whose watches %s is asked ever more rarely', async (_what, bytes) => {
     const server = fakeApiServer();
     const world = start(Nodes, server);

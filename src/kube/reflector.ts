@@ -28,7 +28,7 @@ export interface Reflector<T extends KubeObject> extends Store<T> {
    * Ms since the server last sent something (list, event, bookmark) or opened a watch again after a stale one; Infinity before the first list.
    * What is old must not be trusted.
    */
-  quietMs(): number;
+  ageMs(): number;
   /** Resolves when synced; rejects with the reason of `signal`, or of the reflector's own when it ends first. */
   whenSynced(signal?: AbortSignal): Promise<void>;
   /** Called synchronously and in order. Returns its cancellation. */
@@ -54,10 +54,10 @@ const BY_NAMESPACE = 'metadata.namespace';
  * Keeps a store in step with the server: lists in pages, then watches from the list's resourceVersion. Starts at once.
  *
  * Guarantees: the store is swapped whole by a list and then changed event by event; listeners are notified of every difference, also of deletions
- * that a relist finds; a failed or partial list changes nothing; it goes on until its signal ends it, whatever the server does. What does not
+ * that a relist finds; a failed or partial list changes nothing; it goes on until its signal ends it, with any answer of the server. What does not
  * change is not listed again: a stale watch costs one object and a new watch.
  *
- * Caveat: while the server cannot be reached the store grows old and shows that only by `quietMs`.
+ * Caveat: while the server cannot be reached the store grows old and shows that only by `ageMs`.
  */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { resource } = options;
@@ -95,7 +95,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     inNamespace: (namespace) => store.byIndex(BY_NAMESPACE, namespace),
     byIndex: (index, value) => store.byIndex(index, value),
     addIndex: (name, values) => store.addIndex(name, values),
-    quietMs: () => ageMs(reflection),
+    ageMs: () => ageMs(reflection),
     whenSynced: (signal) => whenSynced(reflection, signal),
     covers: (object) => covers(options, object),
 
@@ -123,7 +123,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 async function run<T extends KubeObject>(reflection: Reflection<T>): Promise<void> {
   const { options, counters, firstList, store } = reflection;
   firstList.promise.catch(() => undefined);
-  const shown = counters?.show(() => ({ size: store.size, quietMs: ageMs(reflection) })) ?? [];
+  const shown = counters?.show(() => ({ size: store.size, ageMs: ageMs(reflection) })) ?? [];
   await follow(reflection);
   for (const end of shown) end();
   firstList.reject(options.signal.reason);

@@ -27,18 +27,18 @@ const lease = (managedFields?: ManagedFieldsEntry[], renewTime = '2031-01-01T00:
 });
 const renewal = { 'f:renewTime': {} };
 
-test('H5: a Lease was renewed when the server last saw its renewTime written, whatever its holder says', () => {
+test('H5: a Lease was renewed when the server last saw its renewTime written, not at the time of its holder', () => {
   const fields = [wrote(at(1), renewal), wrote(at(3), renewal), wrote(at(2), renewal), wrote(at(9), { 'f:holderIdentity': {} })];
   expect(renewalMs(noteRenewal(lease(fields)))).toBe(ms(3));
 });
 
 test.each([
   ['the server notes nothing', undefined],
-  ['nobody wrote the renewal', [wrote(at(1), { 'f:holderIdentity': {} })]],
+  ['no manager wrote the renewal', [wrote(at(1), { 'f:holderIdentity': {} })]],
   ['the server notes no time', [wrote(undefined, renewal)]],
   ['what it notes is none', [wrote('soon', renewal)]],
   ['what was written is of another form', [{ ...wrote(at(1), {}), fieldsV1: { 'f:spec': null } }]],
-])('where %s it is what the holder says', (_, fields) => {
+])('where %s it is the time of the holder', (_, fields) => {
   expect(renewalMs(noteRenewal(lease(fields, at(5))))).toBe(ms(5));
 });
 

@@ -66,7 +66,7 @@ describe('a kubeconfig beside a running program', () => {
     expect(renewed).toHaveLength(1);
   });
 
-  test('that cannot be read, or says the same, changes nothing', async () => {
+  test('that cannot be read, or has the same content, changes nothing', async () => {
     const { ask, file, clock, open } = world({ server: HOME, token: 'old' }, { [HOME]: 'new' });
     file.now = new CodedError('KubeconfigInvalid', 'half written');
     await clock.advance(5000);

@@ -139,7 +139,7 @@ describe.each([
 });
 
 describe('the runtime on the embedded server', () => {
-  test('a controller brings every object to one, through restarts of its own, and then is silent', async () => {
+  test('a controller brings every object to one, through restarts of its own, and then sends no request', async () => {
     const { cluster, client } = await memoryCluster();
     for (let i = 0; i < 30; i++) await client.create(Nodes, node(`n${i}`));
     const requests: string[] = [];
@@ -312,15 +312,15 @@ describe('what would change, against the server that does it', () => {
             stored = await client.patch(Things, metadata, { merge: fields });
             continue;
           }
-          const said = wouldChange(desired, stored, { fieldManager: manager });
+          const predicted = wouldChange(desired, stored, { fieldManager: manager });
           const applied = await client.apply(Things, desired, { fieldManager: manager, force: true }).catch(unlessEmptied);
           // A list that an Update manager made and that loses its last item by an apply becomes null, which the schema refuses, as on a real server.
           if (applied === undefined) {
-            expect(said).not.toBe(false);
+            expect(predicted).not.toBe(false);
             continue;
           }
           const changed = applied.metadata.resourceVersion !== stored.metadata.resourceVersion;
-          expect(said === false && changed).toBe(false);
+          expect(predicted === false && changed).toBe(false);
           expect(wouldChange(desired, applied, { fieldManager: manager })).toBe(
             Object.keys(spec).length === 0 && labels === undefined ? undefined : false,
           );

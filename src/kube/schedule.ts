@@ -2,7 +2,7 @@
 export interface Schedule {
   readonly size: number;
   /** Entries in memory, superseded ones too. */
-  readonly held: number;
+  readonly entries: number;
   has(key: string): boolean;
   /** True when `at` is now the key's time: it had none, or a later one. */
   set(key: string, at: number): boolean;
@@ -72,7 +72,7 @@ export function createSchedule(): Schedule {
     get size() {
       return times.size;
     },
-    get held() {
+    get entries() {
       return heap.length;
     },
     has: (key) => times.has(key),

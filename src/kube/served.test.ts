@@ -25,7 +25,7 @@ async function* none(): AsyncGenerator<Uint8Array, void> {
 }
 
 describe('the kinds of a server', () => {
-  test('are good where they are kept in our version, or where the server does not say', async () => {
+  test('are good where they are kept in our version, or where the server does not report it', async () => {
     expect(await troubleWithKinds(serving([{ name: 'machines', storageVersionHash: MACHINE_HASH }]), [Machines])).toBeUndefined();
     expect(await troubleWithKinds(serving(CELL_KINDS.map(({ plural }) => ({ name: plural }))), CELL_KINDS)).toBeUndefined();
   });

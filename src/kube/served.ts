@@ -13,7 +13,7 @@ export interface KindTrouble {
 
 /**
  * Whether a server has these kinds, all of one group and version, and keeps them in that very version: objects that are kept in another one are
- * converted at every read and write, and lose there whatever this version has no field for. Asks discovery, which everybody may: one request, two
+ * converted at every read and write, and then lose each field that this version does not have. Asks discovery, which every user may read: one request, two
  * where the version is not served. Errors: those of the client.
  */
 export async function troubleWithKinds(

@@ -15,9 +15,9 @@ function server(clock = fakeClock(0)) {
   const answer = ({ writtenMs = 5, tookMs = 10, date }: { writtenMs?: number; tookMs?: number; date?: string } = {}): void => {
     const sentMs = clock.monotonic();
     clock.pause(writtenMs);
-    const said = date ?? httpDate(clock.monotonic() + aheadMs);
+    const shown = date ?? httpDate(clock.monotonic() + aheadMs);
     clock.pause(tookMs - writtenMs);
-    time.observe({ headers: { date: said }, sentMs, answeredMs: clock.monotonic() });
+    time.observe({ headers: { date: shown }, sentMs, answeredMs: clock.monotonic() });
   };
   const nowMs = (): number => clock.monotonic() + aheadMs;
   const set = (ms: number): void => void (aheadMs += ms);
@@ -32,7 +32,7 @@ const errorOf = (time: ServerTime, trueMs: number): number => {
 };
 
 describe('H5: the time of the API server', () => {
-  test('is not known before the first answer, and whoever asks for it learns that', () => {
+  test('is not known before the first answer, and a caller that asks for it gets an error', () => {
     const { time, clock } = server();
     expect(time.estimate()).toBeUndefined();
     expect(() => serverClock(clock, time).now()).toThrow(expect.objectContaining({ code: 'ServerTimeUnknown' }));
@@ -69,7 +69,7 @@ describe('H5: the time of the API server', () => {
     expect(errorOf(time, nowMs())).toBeLessThanOrEqual(good + 10);
   });
 
-  test.each([3000, -3000])('answers that are %d ms apart may both be right: the error holds both', (apartMs) => {
+  test.each([3000, -3000])('answers that are %d ms apart may both be right: the error contains both', (apartMs) => {
     const { time, nowMs, answer, set } = server();
     answer();
     set(apartMs);
@@ -78,7 +78,7 @@ describe('H5: the time of the API server', () => {
     errorOf(time, nowMs() - apartMs);
   });
 
-  test('the error is right at whatever rate, distance, delay and age', async () => {
+  test('the error is right at any rate, distance, delay and age', async () => {
     const each = fc.record({
       pauseMs: fc.integer({ min: 0, max: 3_600_000 }),
       writtenMs: fc.integer({ min: 0, max: 5000 }),
@@ -172,7 +172,7 @@ describe('H5: the time of the API server', () => {
     [-6000, []],
     [-7000, [6000]],
   ])(
-    'answers whose seconds begin %d ms apart are too far from each other to say the time, and contradict by a second less',
+    'answers whose seconds begin %d ms apart are too far from each other to give the time, and contradict by a second less',
     (apartMs, expected) => {
       const { time, doubts, answer } = exact();
       answer(0);

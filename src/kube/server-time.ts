@@ -46,7 +46,7 @@ export interface Estimate {
 
 export interface ServerTime {
   observe(answer: Answer): void;
-  /** undefined: nothing is known, not well enough, or what is known is contradicted. */
+  /** undefined: the time is not known, not known well enough, or contradicted. */
   estimate(): Estimate | undefined;
 }
 
@@ -140,8 +140,8 @@ export function timedTransport(transport: Transport, time: Pick<ServerTime, 'obs
 }
 
 /**
- * A clock whose wall time is the API server's; its timers and its monotonic time are those of `clock`.
- * Errors: `now` throws `ServerTimeUnknown`: what would be decided or stored by it must wait.
+ * A clock whose wall time is the API server's; its timers and its monotonic time come from `clock`.
+ * Errors: `now` throws `ServerTimeUnknown`: a decision or a record that needs it must wait.
  */
 export function serverClock(clock: Clock, time: Pick<ServerTime, 'estimate'>): Clock {
   return {
@@ -153,7 +153,7 @@ export function serverClock(clock: Clock, time: Pick<ServerTime, 'estimate'>): C
         'ServerTimeUnknown',
         'the time of the API server is not known: it has sent no usable Date, or its answers contradict each other',
         {
-          next: 'compare the clocks of the API servers, and of a proxy before them; nothing is decided until they agree',
+          next: 'compare the clocks of the API servers, and of a proxy before them; KubeNode decides nothing until they agree',
         },
       );
     },

@@ -2,6 +2,6 @@ import { expect, it } from 'vitest';
 import { isStale } from './stale-store.ts';
 
 it('a store is stale when two bookmarks and a half are missing', () => {
-  const quiet = (ms: number) => isStale({ quietMs: () => ms });
-  expect([quiet(0), quiet(150_000), quiet(150_001), quiet(Infinity)]).toEqual([false, false, true, true]);
+  const staleAt = (ms: number) => isStale({ ageMs: () => ms });
+  expect([staleAt(0), staleAt(150_000), staleAt(150_001), staleAt(Infinity)]).toEqual([false, false, true, true]);
 });

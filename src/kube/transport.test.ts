@@ -55,13 +55,13 @@ describe.each([
 
   test('a request that is aborted while the TLS handshake hangs ends at once, and its connection with it', async () => {
     let open = 0;
-    const silent = createServer((socket) => {
+    const unresponsive = createServer((socket) => {
       open++;
       socket.on('error', () => undefined).once('close', () => open--);
       socket.resume();
     });
-    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
-    const { port } = silent.address() as AddressInfo;
+    await new Promise<void>((resolve) => unresponsive.listen(0, '127.0.0.1', resolve));
+    const { port } = unresponsive.address() as AddressInfo;
     const transport = connect({ server: `https://127.0.0.1:${port}` });
     const aborted = new AbortController();
     const error = rejection(transport({ method: 'GET', path: '/', signal: aborted.signal }));
@@ -69,7 +69,7 @@ describe.each([
     aborted.abort(new Error('given up'));
     expect(await error).toMatchObject({ message: 'given up' });
     await waitFor(() => open === 0);
-    await new Promise((resolve) => silent.close(resolve));
+    await new Promise((resolve) => unresponsive.close(resolve));
   });
 
   test('method, prefix, path, query, headers, token and body arrive; status, headers and body come back', async () => {
@@ -123,7 +123,7 @@ describe.each([
     expect(sockets).toBeLessThanOrEqual(2);
   });
 
-  test('a watch of its own connection does not hold up other requests', async () => {
+  test('a watch of its own connection does not delay other requests', async () => {
     handle = (request, response) => (request.url?.includes('watch') ? void response.write('{"a":1}\n') : response.end('fine'));
     const transport = connect();
     const controller = new AbortController();
@@ -156,10 +156,10 @@ describe.each([
     const client = await authority.issue('kubenode:machine:web:a');
     handle = (request, response) => {
       const { subject } = (request.socket as unknown as { getPeerCertificate(): { subject?: { CN: string } } }).getPeerCertificate();
-      response.end(subject?.CN ?? 'nobody');
+      response.end(subject?.CN ?? 'anonymous');
     };
     expect(await text(connect({ clientCert: client.cert, clientKey: client.key }))).toBe('kubenode:machine:web:a');
-    expect(await text(connect())).toBe('nobody');
+    expect(await text(connect())).toBe('anonymous');
   });
 
   test('plain http, half a client certificate and nonsense are refused before anything is sent', () => {
@@ -168,7 +168,7 @@ describe.each([
     expect(() => create({ server: 'nonsense' })).toThrow('"nonsense" is not a URL');
   });
 
-  test('what people meet is said in words, with the address', async () => {
+  test('common network errors have a sentence with the address', async () => {
     const asked = (server: string): Promise<string> => {
       const transport = create({ server });
       transports.push(transport);
@@ -235,7 +235,7 @@ describe.each([
     expect(await text(transport)).toBe('answer');
   });
 
-  test('a watch may be silent', async () => {
+  test('a watch may send nothing', async () => {
     let later: ServerResponse | undefined;
     handle = (_request, response) => {
       later = response;
@@ -243,7 +243,7 @@ describe.each([
     };
     const transport = connect({}, { idleTimeoutMs: 30 });
     const response = await transport({ method: 'GET', path: '/', query: { watch: 'true' } });
-    // Its reader waits already: what nobody reads is not timed.
+    // Its reader waits already: a body without a reader is not timed.
     const chunks: string[] = [];
     const read = (async () => {
       for await (const chunk of response.body) chunks.push(Buffer.from(chunk).toString());
@@ -268,7 +268,7 @@ describe.each([
     expect(await outcome).toMatchObject({ message: 'during' });
   });
 
-  test('a body that nobody reads when it breaks hurts nobody', async () => {
+  test('a body without a reader that breaks does not affect other requests', async () => {
     handle = (request, response) => {
       response.write('some');
       setImmediate(() => request.socket.destroy());
@@ -306,7 +306,7 @@ describe.each([
     expect(sockets).toBeGreaterThan(1);
   });
 
-  test('after close nothing is sent', async () => {
+  test('after close no request is sent', async () => {
     const transport = connect();
     await transport.close();
     await transport.close();

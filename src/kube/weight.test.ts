@@ -15,7 +15,7 @@ async function loadedBy(...files: string[]): Promise<string[]> {
   return JSON.parse(stdout) as string[];
 }
 
-/** Others than those of this repository, which are seen by what they import themselves. */
+/** Packages from outside this repository; its own are seen by what they import. */
 const isForeign = (name: string): boolean => !/^(node:|file:|\.|@kubenode\/)/.test(name);
 
 test('what the agent uses loads no package of others at all', async () => {

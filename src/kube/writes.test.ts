@@ -109,7 +109,7 @@ function loseAnswer(server: FakeApiServer): void {
 }
 
 describe('own writes', () => {
-  test('a write shown before its answer came holds nothing', async () => {
+  test('a write shown before its answer came blocks no key', async () => {
     const { server, writes, as } = await world();
     const cancel = server.intercept(async (request) => {
       if (request.method === 'GET') return undefined;
@@ -122,7 +122,7 @@ describe('own writes', () => {
     expect(writes.isCurrent('k')).toBe(true);
   });
 
-  test('after the end nobody is called for what a store shows', async () => {
+  test('after the end no listener is called for what a store shows', async () => {
     const { writes, as, ready, store, server } = await world();
     loseAnswer(server);
     await expect(as('k').create(ConfigMaps, configMap('x', 'a'))).rejects.toThrow('ECONNRESET');
@@ -231,7 +231,7 @@ describe('own writes', () => {
 });
 
 describe('which stores a write waits for', () => {
-  test('only those of its own group and plural', async () => {
+  test('only objects of its own group and plural', async () => {
     const { server, open, follow } = stores();
     const otherMaps: Resource<ConfigMap> = { ...ConfigMaps, group: 'other.io' };
     const dependences = [await open(ConfigMaps), await open(Nodes), await open(otherMaps)].map((store) => ({ store, keys: none }));
@@ -285,7 +285,7 @@ describe('which stores a write waits for', () => {
     }
   });
 
-  test('a try waits for nothing, whatever becomes of it', async () => {
+  test('a try waits for nothing, with any outcome', async () => {
     const { server, open, follow } = stores();
     server.put(ConfigMaps, configMap('x', 'a'));
     const { writes, as } = follow({ store: await open(ConfigMaps), keys: none });
@@ -330,7 +330,7 @@ describe('who waits for a write', () => {
     expect(ready.toSorted()).toEqual(['k', 'map/a', 'second/a']);
   });
 
-  test('where no answer came, those of the object that the store knows', async () => {
+  test('where no answer came, the keys of the object that the store knows', async () => {
     const { server, open, follow } = stores();
     server.put(ConfigMaps, configMap('x', 'a'));
     const { writes, as } = follow({ store: await open(ConfigMaps), keys: ({ metadata }) => [`map/${metadata.name}`] });

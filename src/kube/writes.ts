@@ -27,13 +27,13 @@ export interface OwnWritesOptions {
  * Which of this process' writes its stores do not show yet (KEP-5647). Work that depends on them must wait: from a store that lacks
  * its own last write a controller would decide the same thing again.
  *
- * Guarantees: a held key is freed by the write's own event, by any later one, by a bookmark, or by a list, which is asked for when
- * the others do not come; so it is not held forever while the server can be reached. A write whose fate is unknown (no answer,
+ * Guarantees: a blocked key is freed by the write's own event, by any later one, by a bookmark, or by a list, which is asked for when
+ * the others do not come; so it is not blocked forever while the server can be reached. A write whose fate is unknown (no answer,
  * or a 5xx) counts as done at an unknown version: only a list begun after it settles what it did. That list too is asked for after
  * the lag and not at once, so that a server that fails under load is not made to list for every failure.
  */
 export interface OwnWrites {
-  /** A client whose writes hold `key` and every key that the written object leads to. */
+  /** A client whose writes block `key` and every key that the written object leads to. */
   clientFor(client: Client, key: string): Client;
   /** Whether the stores show every write that `key` depends on. */
   isCurrent(key: string): boolean;
@@ -55,7 +55,7 @@ interface Pending {
 /** The pending writes of one store. */
 interface Tracked {
   store: Reflector<KubeObject>;
-  /** In the order of the answers, which is about that of the versions. */
+  /** In the order of the answers, which is about the order of the versions. */
   pending: Set<Pending>;
   byObject: Map<string, Set<Pending>>;
 }
@@ -99,7 +99,7 @@ function hasPassed({ store }: Tracked, { object, proof, mark }: Pending): boolea
   return known?.metadata.uid !== proof.deletedUID || known.metadata.deletionTimestamp !== undefined;
 }
 
-function hold(state: OwnWritesState, entry: Tracked, pending: Pending): void {
+function block(state: OwnWritesState, entry: Tracked, pending: Pending): void {
   if (hasPassed(entry, pending)) return;
   const id = keyOf(pending.object);
   entry.pending.add(pending);
@@ -209,7 +209,7 @@ function remember(
   stored: Stored<KubeObject> | undefined,
 ): void {
   const dependents = dependentsOf(state, entry, writer, stored);
-  hold(state, entry, { object, proof, mark: entry.store.mark(), since: state.options.clock.monotonic(), dependents });
+  block(state, entry, { object, proof, mark: entry.store.mark(), since: state.options.clock.monotonic(), dependents });
 }
 
 /** Remembers a write that failed, unless it is certain that nothing was written. */

@@ -46,7 +46,7 @@ test('a store where nothing happens is not listed again: silence costs one objec
   const lists = requests.length;
   let oldest = 0;
   await waitFor(() => {
-    oldest = Math.max(oldest, reflector.quietMs());
+    oldest = Math.max(oldest, reflector.ageMs());
     return requests.filter(isWatch).length >= 7;
   }, LATE);
   const later = requests.slice(lists);

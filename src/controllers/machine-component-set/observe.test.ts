@@ -45,22 +45,21 @@ interface LeaseAge {
   fresh: boolean;
 }
 
-function stores(sets: Stored<MachineComponentSet>[] = [], ages: Record<string, LeaseAge> = {}, quietMs = 0): Stores {
+function stores(sets: Stored<MachineComponentSet>[] = [], ages: Record<string, LeaseAge> = {}, ageMs = 0): Stores {
   return {
     sets: { list: () => sets },
     components: { get: () => undefined },
     liveness: {
       isAlive: (key) => ages[keyOf(key)]?.fresh === true,
       unseenMs: (key) => ages[keyOf(key)]?.unseenMs,
-      unansweredMs: () => quietMs,
+      unansweredMs: () => ageMs,
     },
   };
 }
 
 describe('B6: how long a machine has been stale', () => {
   const found = machine('a');
-  const view = (ages: Record<string, LeaseAge>, quietMs = 0, of = found) =>
-    viewMachine(of, 'kubelet', stores([], ages, quietMs).liveness, NOW);
+  const view = (ages: Record<string, LeaseAge>, ageMs = 0, of = found) => viewMachine(of, 'kubelet', stores([], ages, ageMs).liveness, NOW);
   const agent = keyOf(leasesOf(found).agent);
   const kubelet = keyOf(leasesOf(found).kubelet);
 

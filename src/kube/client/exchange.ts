@@ -42,7 +42,7 @@ export async function text(exchange: Exchange, request: ApiRequest, maxBytes: nu
   return await inTime(exchange, request, async (bounded) => await textOf(exchange, bounded, await send(exchange, bounded), maxBytes));
 }
 
-/** The signal is that of the request, or a deadline of the whole: bytes that drip keep nothing waiting. */
+/** The signal ends with the request, or at a deadline of the whole: bytes that arrive slowly delay no caller. */
 async function inTime<T>({ limits, clock }: Exchange, request: ApiRequest, work: (request: ApiRequest) => Promise<T>): Promise<T> {
   request.signal?.throwIfAborted();
   const controller = new AbortController();

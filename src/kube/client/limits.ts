@@ -1,4 +1,4 @@
-/** How much of a server a client bears. Beyond it a request fails with a coded error, whatever the server goes on to send. */
+/** How much a client accepts from a server. Beyond it a request fails with a coded error, even if the server goes on to send. */
 export interface AnswerLimits {
   /** From the request to the last byte of its answer. Watches are exempt. */
   answerMs: number;
@@ -6,7 +6,7 @@ export interface AnswerLimits {
   answerBytes: number;
   /** Of any other answer, and of one event of a watch. */
   objectBytes: number;
-  /** Of what a page of a list becomes in memory, by `jsonMemory`; Infinity: it is not counted. */
+  /** Memory that a page of a list may take, by `jsonMemory`; Infinity: it is not counted. */
   answerMemory: number;
   /** The same of any other answer, and of one event. */
   objectMemory: number;

@@ -10,7 +10,7 @@ import { queryOf, signalOf } from './request.ts';
 import { MAX_IDENTITY, storedObject } from './stored-object.ts';
 
 const PAGE = 500;
-/** Of the token of a next page, which goes into a URL. Those of Kubernetes hold a key. */
+/** Length of the token of a next page, which goes into a URL. Tokens of Kubernetes contain a key. */
 const MAX_TOKEN = 16_384;
 
 export async function list<T extends KubeObject>(

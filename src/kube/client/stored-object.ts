@@ -29,7 +29,7 @@ export function storedObject<T extends KubeObject>(resource: Resource<T>, value:
   }
 }
 
-/** What every reader of an object relies on, and no schema of a kind holds. */
+/** What every reader of an object relies on, and no schema of a kind contains. */
 function badMetadata(metadata: object): string | undefined {
   for (const [field, value] of Object.entries(metadata) as [string, unknown][]) {
     if (value === null || value === undefined) continue;

@@ -15,7 +15,7 @@ import { MAX_IDENTITY, storedObject } from './stored-object.ts';
 
 /** Far above what etcd takes (1.5 MiB an object). */
 const MAX_EVENT_BYTES = 16 * MIB;
-/** Of a watch event, in a message: those of Kubernetes have eight characters. */
+/** Length of the type of a watch event, in a message: types of Kubernetes have at most eight characters. */
 const LONGEST_TYPE = 32;
 
 export async function* watch<T extends KubeObject>(

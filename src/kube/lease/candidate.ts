@@ -27,7 +27,7 @@ export interface LeaseOptions {
   retryPeriodMs?: number;
 }
 
-/** One process that holds a Lease, or wants to. */
+/** One process that has a Lease, or wants it. */
 export interface Candidate {
   readonly options: LeaseOptions;
   readonly times: LeaseTimes;
@@ -51,7 +51,7 @@ interface Moment {
 }
 
 /** A Lease that this process has acquired. */
-export interface HeldLease {
+export interface AcquiredLease {
   lease: Stored<Lease>;
   /** As they were acquired; each renewal repeats them. */
   readonly transitions: number;
@@ -89,7 +89,7 @@ function timesOf(options: LeaseOptions): LeaseTimes {
 }
 
 /** Ms since this Lease was last renewed. */
-export function unrenewedMs({ options: { clock } }: Candidate, { renewedAt }: HeldLease): number {
+export function unrenewedMs({ options: { clock } }: Candidate, { renewedAt }: AcquiredLease): number {
   return Math.max(clock.monotonic() - renewedAt.monotonic, clock.now() - renewedAt.wall);
 }
 
@@ -121,7 +121,7 @@ function update(candidate: Candidate, stop: AbortSignal, lease: Stored<Lease>): 
 }
 
 /** Tries until the Lease is acquired; undefined: stopped. */
-export async function acquire(candidate: Candidate): Promise<HeldLease | undefined> {
+export async function acquire(candidate: Candidate): Promise<AcquiredLease | undefined> {
   const { options, times, about } = candidate;
   const { signal, log } = options;
   /** The last error that was logged: a server that is away for hours is not worth a line each time. */
@@ -129,8 +129,8 @@ export async function acquire(candidate: Candidate): Promise<HeldLease | undefin
   while (!signal.aborted) {
     let askedMs = 0;
     try {
-      const held = await tryAcquire(candidate);
-      if (held !== undefined) return held;
+      const acquired = await tryAcquire(candidate);
+      if (acquired !== undefined) return acquired;
     } catch (error) {
       if (signal.aborted) return undefined;
       // Another was faster; that is what an election is.
@@ -150,7 +150,7 @@ export function pause({ options: { clock, random, signal }, times }: Candidate, 
   return sleep(clock, leastMs + times.retryPeriodMs * (1 + random() * JITTER), signal).catch(() => undefined);
 }
 
-async function tryAcquire(candidate: Candidate): Promise<HeldLease | undefined> {
+async function tryAcquire(candidate: Candidate): Promise<AcquiredLease | undefined> {
   const { options, times, key } = candidate;
   const { client, clock, signal, identity } = options;
   const current = await find(candidate, signal);
@@ -174,23 +174,23 @@ async function tryAcquire(candidate: Candidate): Promise<HeldLease | undefined> 
   return { transitions, acquireTime, renewedAt, lease: await update(candidate, signal, next) };
 }
 
-/** Asks the API server whether the Lease is still that of this acquisition. */
-export async function isHeld(candidate: Candidate, { transitions }: HeldLease, stop: AbortSignal): Promise<boolean> {
+/** Asks the API server whether the Lease is still from this acquisition. */
+export async function isOurs(candidate: Candidate, { transitions }: AcquiredLease, stop: AbortSignal): Promise<boolean> {
   const current = await find(candidate, stop);
   return current?.spec?.holderIdentity === candidate.options.identity && current.spec.leaseTransitions === transitions;
 }
 
-/** False: another holds it, or it is gone. */
-export function renew(candidate: Candidate, held: HeldLease, stop: AbortSignal): Promise<boolean> {
-  return writeHeld(candidate, held, stop, () => recordOf(candidate, held.transitions, held.acquireTime));
+/** False: another process has it, or it is gone. */
+export function renew(candidate: Candidate, acquired: AcquiredLease, stop: AbortSignal): Promise<boolean> {
+  return writeOurs(candidate, acquired, stop, () => recordOf(candidate, acquired.transitions, acquired.acquireTime));
 }
 
-export async function release(candidate: Candidate, held: HeldLease): Promise<void> {
+export async function release(candidate: Candidate, acquired: AcquiredLease): Promise<void> {
   const { options, about } = candidate;
   const { clock, log } = options;
   try {
     const spec = { holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTime(clock.now()) };
-    if (await writeHeld(candidate, held, new AbortController().signal, () => spec)) log.info(about, 'released the Lease');
+    if (await writeOurs(candidate, acquired, new AbortController().signal, () => spec)) log.info(about, 'released the Lease');
   } catch (error) {
     // It runs out by itself.
     log.info({ ...about, error: messageOf(error) }, 'the Lease was not released');
@@ -198,29 +198,29 @@ export async function release(candidate: Candidate, held: HeldLease): Promise<vo
 }
 
 /**
- * Writes the Lease that we hold. False: another holds it, or it is gone. A conflict alone proves neither: a write whose answer was
+ * Writes the Lease that we have. False: another process has it, or it is gone. A conflict alone proves neither: a write whose answer was
  * lost, or a stranger's annotation, also changes the version.
  */
-async function writeHeld(
+async function writeOurs(
   candidate: Candidate,
-  held: HeldLease,
+  acquired: AcquiredLease,
   stop: AbortSignal,
   change: () => NonNullable<Lease['spec']>,
 ): Promise<boolean> {
   const { clock, identity } = candidate.options;
   const write = async (current: Stored<Lease>): Promise<void> => {
     const renewedAt = momentOf(clock);
-    held.lease = await update(candidate, stop, { ...current, spec: { ...current.spec, ...change() } });
-    held.renewedAt = renewedAt;
+    acquired.lease = await update(candidate, stop, { ...current, spec: { ...current.spec, ...change() } });
+    acquired.renewedAt = renewedAt;
   };
   try {
-    await write(held.lease);
+    await write(acquired.lease);
     return true;
   } catch (error) {
     if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
   }
   const current = await find(candidate, stop);
-  if (current?.spec?.holderIdentity !== identity || current.spec.leaseTransitions !== held.transitions) return false;
+  if (current?.spec?.holderIdentity !== identity || current.spec.leaseTransitions !== acquired.transitions) return false;
   await write(current);
   return true;
 }

@@ -2,21 +2,21 @@ import { kubeError } from '../errors.ts';
 import { messageOf } from '../../api/errors.ts';
 import { askedMsOf } from '../api-error.ts';
 import { sleep } from '../clock.ts';
-import { isHeld, release, renew, unrenewedMs } from './candidate.ts';
-import type { Candidate, HeldLease } from './candidate.ts';
+import { isOurs, release, renew, unrenewedMs } from './candidate.ts';
+import type { Candidate, AcquiredLease } from './candidate.ts';
 
 /** One acquisition of the Lease; a new acquisition, also by the same process, is a new term. */
 export interface Term {
   /** `spec.leaseTransitions` of this acquisition; grows with every term of anyone. */
   readonly transitions: number;
-  /** Aborted when the term ends, for whatever reason. */
+  /** Aborted when the term ends, for any reason. */
   readonly signal: AbortSignal;
   /** False from the moment the term can no longer be relied on, also where a process that was stopped has not yet run its timers. */
   isValid(): boolean;
   /** Ends the term where it is not valid any more, without waiting for a timer, and throws why it ended. */
   require(): void;
-  /** Asks the API server whether the Lease is still that of this term. */
-  holds(): Promise<boolean>;
+  /** Asks the API server whether the Lease is still from this term. */
+  isOurs(): Promise<boolean>;
 }
 
 /** A term, with what ends it. */
@@ -28,12 +28,12 @@ interface RunningTerm {
 }
 
 /** One term. Resolves with whether to stand again. */
-export async function serve(candidate: Candidate, held: HeldLease, lead: (term: Term) => Promise<void>): Promise<boolean> {
+export async function serve(candidate: Candidate, acquired: AcquiredLease, lead: (term: Term) => Promise<void>): Promise<boolean> {
   const { options, about } = candidate;
   const { signal, log } = options;
-  const { term, controller, stop } = beginTerm(candidate, held);
+  const { term, controller, stop } = beginTerm(candidate, acquired);
   const { transitions } = term;
-  const keeping = keep(candidate, held, controller);
+  const keeping = keep(candidate, acquired, controller);
   let failure: { error: unknown } | undefined;
   try {
     // A stop, or a pause past the deadline, may have come before the term began.
@@ -49,12 +49,12 @@ export async function serve(candidate: Candidate, held: HeldLease, lead: (term: 
   controller.abort(kubeError('LeaseOver', `the work under the Lease ${about.lease} is done`));
   stop();
   log.info({ ...about, transitions, reason: messageOf(controller.signal.reason) }, 'no longer leads');
-  if ((await keeping) && !deposed) await release(candidate, held);
+  if ((await keeping) && !deposed) await release(candidate, acquired);
   if (failure !== undefined) throw failure.error;
   return deposed;
 }
 
-function beginTerm(candidate: Candidate, held: HeldLease): RunningTerm {
+function beginTerm(candidate: Candidate, acquired: AcquiredLease): RunningTerm {
   const { options, times, about } = candidate;
   const { clock, signal } = options;
   const controller = new AbortController();
@@ -62,7 +62,7 @@ function beginTerm(candidate: Candidate, held: HeldLease): RunningTerm {
   const expire = (): void =>
     controller.abort(kubeError('LeaseLost', `the Lease ${about.lease} could not be renewed for ${times.renewDeadlineMs} ms`));
   const guard = (): void => {
-    const left = times.renewDeadlineMs - unrenewedMs(candidate, held);
+    const left = times.renewDeadlineMs - unrenewedMs(candidate, acquired);
     if (left > 0) cancelTimer = clock.setTimer(left, guard);
     else expire();
   };
@@ -72,10 +72,10 @@ function beginTerm(candidate: Candidate, held: HeldLease): RunningTerm {
   guard();
 
   const term: Term = {
-    transitions: held.transitions,
+    transitions: acquired.transitions,
     signal: controller.signal,
-    holds: () => isHeld(candidate, held, controller.signal),
-    isValid: () => !controller.signal.aborted && unrenewedMs(candidate, held) < times.renewDeadlineMs,
+    isOurs: () => isOurs(candidate, acquired, controller.signal),
+    isValid: () => !controller.signal.aborted && unrenewedMs(candidate, acquired) < times.renewDeadlineMs,
     require() {
       if (term.isValid()) return;
       expire();
@@ -90,7 +90,7 @@ function beginTerm(candidate: Candidate, held: HeldLease): RunningTerm {
 }
 
 /** Renews until the term ends; resolves with whether the Lease may still be ours. */
-async function keep(candidate: Candidate, held: HeldLease, term: AbortController): Promise<boolean> {
+async function keep(candidate: Candidate, acquired: AcquiredLease, term: AbortController): Promise<boolean> {
   const { options, times, about } = candidate;
   const { clock, log } = options;
   const { retryPeriodMs, renewDeadlineMs } = times;
@@ -99,13 +99,13 @@ async function keep(candidate: Candidate, held: HeldLease, term: AbortController
     try {
       await sleep(clock, waitMs, term.signal);
       waitMs = retryPeriodMs;
-      if (!(await renew(candidate, held, term.signal))) {
-        term.abort(kubeError('LeaseLost', `the Lease ${about.lease} is held by another`));
+      if (!(await renew(candidate, acquired, term.signal))) {
+        term.abort(kubeError('LeaseLost', `the Lease ${about.lease} belongs to another process`));
         return false;
       }
     } catch (error) {
       // A server that asks for time gets it, as long as one more try is left before the term ends.
-      waitMs = Math.max(retryPeriodMs, Math.min(askedMsOf(error), renewDeadlineMs - unrenewedMs(candidate, held) - retryPeriodMs));
+      waitMs = Math.max(retryPeriodMs, Math.min(askedMsOf(error), renewDeadlineMs - unrenewedMs(candidate, acquired) - retryPeriodMs));
       if (!term.signal.aborted) log.warn({ ...about, error: messageOf(error), retryInMs: waitMs }, 'the Lease cannot be renewed');
     }
   }

@@ -1,4 +1,4 @@
-/** `live`: something changed. `resync`: nothing is known to have changed; it comes after what is live. */
+/** `live`: something changed. `resync`: no change is known; it comes after what is live. */
 export type Priority = 'live' | 'resync';
 
 /** Every so many runs one of lower priority is taken, so that a flood delays a resync but never stops it. */

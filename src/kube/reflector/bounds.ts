@@ -14,14 +14,14 @@ export interface StoreBounds {
 
 /** What several stores may take of memory together, in bytes as `jsonMemory` counts them. */
 export interface Room {
-  /** Of what they hold, and as much again of lists that are not complete. */
+  /** Limit of what they keep, and as much again for lists that are not complete. */
   readonly most: number;
-  held: number;
+  kept: number;
   listed: number;
 }
 
 export function createRoom(most: number): Room {
-  return { most, held: 0, listed: 0 };
+  return { most, kept: 0, listed: 0 };
 }
 
 /** `plural`: the resource that the message names. */
@@ -32,7 +32,7 @@ export function requireBounds(most: StoreBounds | undefined, plural: string, { o
   if (pages >= most.pages) throw tooLarge(`more than ${most.pages} pages of ${plural}`);
 }
 
-/** `taken`: what is held, or listed, by all who share the room. */
+/** `taken`: what all stores that share the room keep, or list. */
 export function requireRoom(most: StoreBounds | undefined, plural: string, taken: (room: Room) => number): void {
   const room = most?.room;
   if (room !== undefined && taken(room) > room.most) {

@@ -6,7 +6,7 @@ export interface StoreCounters {
   listed(): void;
   failed(): void;
   /** Shows the store until each of the returned functions is called. */
-  show(read: () => { size: number; quietMs: number }): (() => void)[];
+  show(read: () => { size: number; ageMs: number }): (() => void)[];
 }
 
 export function storeCounters(metrics: Metrics, { group, plural }: Resource): StoreCounters {
@@ -18,13 +18,13 @@ export function storeCounters(metrics: Metrics, { group, plural }: Resource): St
     listed: () => lists.add(labels),
     failed: () => failures.add(labels),
     show: (read) => [
-      metrics.gauge('kubenode_store_objects', 'Objects of a watched kind that are held.', () => [[labels, read().size]]),
+      metrics.gauge('kubenode_store_objects', 'Objects of a watched kind that are kept.', () => [[labels, read().size]]),
       metrics.gauge(
         'kubenode_store_quiet_seconds',
         'Time since the API server last sent something of a kind; what is stale is not trusted.',
         () => {
-          const { quietMs } = read();
-          return Number.isFinite(quietMs) ? [[labels, quietMs / 1000]] : [];
+          const { ageMs } = read();
+          return Number.isFinite(ageMs) ? [[labels, ageMs / 1000]] : [];
         },
       ),
     ],

@@ -34,7 +34,7 @@ export async function listPage<T extends KubeObject>(reflection: Reflection<T>):
   reflection.lastSeenAt = clock.monotonic();
   under.pages++;
   for (const object of page.items.map((item) => kept(options, item))) {
-    // What comes again under one name takes the place of what came before: what is held is what is counted.
+    // What comes again under one name replaces what came before: what is kept is what is counted.
     const key = keyOf(object.metadata);
     under.objects.set(key, object);
     if (most !== undefined) under.weights.set(key, weightOf(object));
@@ -58,7 +58,7 @@ function beginList<T extends KubeObject>({ options, lists, watches }: Reflection
   return partial;
 }
 
-/** Nothing is kept of a list that is not gone on with. */
+/** Keeps nothing of a list that is not continued. */
 export function abandonList<T extends KubeObject>({ lists }: Reflection<T>): void {
   lists.partial?.weights.clear();
   lists.partial = undefined;
@@ -66,12 +66,12 @@ export function abandonList<T extends KubeObject>({ lists }: Reflection<T>): voi
 
 function completeList<T extends KubeObject>(reflection: Reflection<T>, list: PartialList<T>, resourceVersion: string): void {
   const { options, lists, store, weights, counters } = reflection;
-  const held = options.most === undefined ? undefined : heldAfter(reflection, list.objects, list.weights);
+  const kept = options.most === undefined ? undefined : keptAfter(reflection, list.objects, list.weights);
   lists.partial = undefined;
   lists.paged = true;
   const initial = !reflection.synced;
   const differences = store.replace([...list.objects.values()], list.again);
-  if (held !== undefined) weights.replace(held);
+  if (kept !== undefined) weights.replace(kept);
   list.weights.clear();
   reflection.resourceVersion = resourceVersion;
   lists.done = lists.begun;
@@ -83,8 +83,8 @@ function completeList<T extends KubeObject>(reflection: Reflection<T>, list: Par
   reflection.firstList.resolve();
 }
 
-/** What the store will hold: an object that it has in this version stays as it is there, however large it is in the list. */
-function heldAfter<T extends KubeObject>(
+/** What the store will keep: an object that it has in this version stays as it is there, however large it is in the list. */
+function keptAfter<T extends KubeObject>(
   { options, store, weights }: Reflection<T>,
   objects: ReadonlyMap<string, Stored<T>>,
   listed: Weights,
@@ -101,6 +101,6 @@ function heldAfter<T extends KubeObject>(
     total.set(key, weight);
   }
   requireBounds(most, resource.plural, total, 0);
-  requireRoom(most, resource.plural, ({ held }) => held - weights.memory + total.memory);
+  requireRoom(most, resource.plural, ({ kept }) => kept - weights.memory + total.memory);
   return after;
 }

@@ -40,7 +40,7 @@ export async function follow<T extends KubeObject>(reflection: Reflection<T>): P
       if (error === RELIST) continue;
       if (error === STALE) {
         watches.doubted = true;
-        log.debug({ ...about, quietMs: Math.round(ageMs(reflection)) }, `the watch of ${resource.plural} is stale`);
+        log.debug({ ...about, ageMs: Math.round(ageMs(reflection)) }, `the watch of ${resource.plural} is stale`);
         continue;
       }
       await recover(reflection, failures, error);
@@ -63,8 +63,8 @@ async function step<T extends KubeObject>(reflection: Reflection<T>): Promise<vo
 }
 
 /**
- * Before a stale watch is opened where it was: what it missed comes then. But a server restored from a backup sends nothing to a watch
- * until it has counted up to our version, and what it has by then is something else.
+ * Before a stale watch is opened at its last version: what it missed comes then. But a server restored from a backup sends nothing to a watch
+ * until it has counted up to our version, and its content is different then.
  */
 async function compare<T extends KubeObject>(reflection: Reflection<T>): Promise<void> {
   const { store, lists } = reflection;

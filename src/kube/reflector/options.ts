@@ -28,7 +28,7 @@ export interface StoreOptions<T extends KubeObject> {
   staleMs?: number;
   /** Between attempts after a failure, with full jitter. Default 800 ms to 30 s. */
   backoff?: Backoff;
-  /** Between two attempts, whatever the server asks for. Default: the longest that any server may ask for, and the backoff. */
+  /** Longest time between two attempts, even if the server asks for more. Default: the longest that any server may ask for, and the backoff. */
   longestWaitMs?: number;
 }
 

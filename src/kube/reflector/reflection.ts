@@ -74,7 +74,7 @@ export interface Reflection<T extends KubeObject> {
   readonly selection: Selection;
   readonly counters: StoreCounters | undefined;
   readonly store: ObjectStore<T>;
-  /** Of what the store holds. */
+  /** Weights of what the store keeps. */
   readonly weights: Weights;
   readonly listeners: Set<Listener<T>>;
   readonly firstList: PromiseWithResolvers<void>;
@@ -102,7 +102,7 @@ export function newReflection<T extends KubeObject>(options: ReflectorOptions<T>
     counters: options.metrics === undefined ? undefined : storeCounters(options.metrics, resource),
     store: createObjectStore<T>(),
     weights: createWeights((memory) => {
-      if (most?.room !== undefined) most.room.held += memory;
+      if (most?.room !== undefined) most.room.kept += memory;
     }),
     listeners: new Set(),
     firstList: Promise.withResolvers(),

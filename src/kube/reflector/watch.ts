@@ -121,7 +121,7 @@ function take<T extends KubeObject>(reflection: Reflection<T>, event: Exclude<Wa
     notifyAll(reflection, differences, false);
     return;
   }
-  // Of an object that is known in this version the store keeps what it has.
+  // If the store has the object in this version, it keeps its own copy.
   const object = order === 0 ? undefined : kept(options, event.object);
   if (object !== undefined && options.most !== undefined) weigh(reflection, key, weightOf(object));
   reflection.resourceVersion = version;
@@ -135,7 +135,7 @@ function weigh<T extends KubeObject>({ options, weights }: Reflection<T>, key: s
   weights.set(key, weight);
   try {
     requireBounds(most, resource.plural, weights, 0);
-    requireRoom(most, resource.plural, ({ held }) => held);
+    requireRoom(most, resource.plural, ({ kept }) => kept);
   } catch (error) {
     weights.set(key, before);
     throw error;

@@ -19,7 +19,7 @@ export function larger(one: Weight, other: Weight): Weight {
   return { characters: Math.max(one.characters, other.characters), memory: Math.max(one.memory, other.memory) };
 }
 
-/** How much is held, by key. */
+/** How much is kept, by key. */
 export interface Weights {
   readonly objects: number;
   readonly characters: number;

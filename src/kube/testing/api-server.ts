@@ -7,7 +7,7 @@ import { mergePatch } from './merge-patch.ts';
 import { createPipe } from './pipe.ts';
 import type { Pipe } from './pipe.ts';
 
-/** Looks at a request before the server does; undefined lets it through. Throwing is a connection that failed. */
+/** Reads a request before the server does; undefined lets it through. Throwing is a connection that failed. */
 export type Interceptor = (request: ApiRequest) => ApiResponse | undefined | Promise<ApiResponse | undefined>;
 
 /**
@@ -39,7 +39,7 @@ export interface FakeApiServer {
     reset(): void;
     /** Raw bytes appear in every stream. */
     inject(bytes: string | Uint8Array): void;
-    /** Nothing arrives any more, and nothing is closed; `resume` delivers what was kept back. */
+    /** No event arrives any more, and no connection is closed; `resume` delivers what was kept back. */
     stall(): void;
     resume(): void;
   };

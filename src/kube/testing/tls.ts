@@ -14,7 +14,7 @@ export interface Identity {
 export interface Authority {
   /** PEM. */
   ca: string;
-  /** For 127.0.0.1 and localhost, unless `names` says otherwise; valid from `from` (default an hour ago) to `until` (default in an hour). */
+  /** For 127.0.0.1 and localhost, unless `names` has other names; valid from `from` (default an hour ago) to `until` (default in an hour). */
   issue(commonName: string, options?: { names?: string[]; from?: Date; until?: Date }): Promise<Identity>;
 }
 

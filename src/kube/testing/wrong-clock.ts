@@ -2,7 +2,7 @@ import type { Clock } from '../../api/ports.ts';
 import { createServerTime, serverClock } from '../server-time.ts';
 
 /**
- * What the controllers of a process have for a clock whose machine's own wall clock is `aheadMs` before that of the server: the server's time,
+ * The clock of the controllers of a process on a machine whose own wall clock is `aheadMs` ahead of the server's: the server's time,
  * from the Date of an answer that it had just now.
  */
 export function clockOfWrongMachine(server: Clock, aheadMs: number): Clock {

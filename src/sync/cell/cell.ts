@@ -154,9 +154,9 @@ export class OpenCell implements Cell {
   }
 
   #unreachable(): Away | undefined {
-    for (const { state, quietMs, resource } of this.#cache.states()) {
+    for (const { state, ageMs, resource } of this.#cache.states()) {
       if (state.phase === 'waiting') return plainAway({ reason: state.code, message: `${resource}: ${state.error}` });
-      if (Number.isFinite(quietMs) && quietMs > STORE_STALE_MS)
+      if (Number.isFinite(ageMs) && ageMs > STORE_STALE_MS)
         return { reason: 'Unreachable', message: `${resource}: the server sent nothing for more than ${STORE_STALE_MS / 1000} s` };
     }
     return this.#probe.uid === undefined ? this.#probe.unidentified : undefined;

@@ -4,7 +4,7 @@ import { keyOf, type ObjectKey, type Resource } from '../../../api/resource.ts';
 import type { Json, KubeObject, Stored } from '../../../api/wire.ts';
 import { ApiError } from '../../../kube/api-error.ts';
 import { jsonPatch } from '@kubenode/embedded/testing';
-import { holds } from '../../../defender/guarded-patch.ts';
+import { isMet } from '../../../defender/guarded-patch.ts';
 import type { Client, JsonPatchOperation } from '../../../kube/client.ts';
 import type { Reflector, StoreEvent } from '../../../kube/reflector.ts';
 import { mergePatch } from '../../../kube/testing/merge-patch.ts';
@@ -139,7 +139,7 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
   ): Stored<KubeObject> {
     const current = kindOf(resource.plural).get(keyOf(key));
     if (current === undefined) throw refuse(404, 'NotFound', `${resource.plural} ${keyOf(key)}`);
-    if (!holds(json, current)) throw refuse(422, 'Invalid', 'the server rejected our request due to an error in our request');
+    if (!isMet(json, current)) throw refuse(422, 'Invalid', 'the server rejected our request due to an error in our request');
     const next = jsonPatch(structuredClone(current) as object as Json, json as object as Json) as object as KubeObject & {
       status?: unknown;
     };
@@ -277,7 +277,7 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
           inNamespace: (namespace) => all().filter((object) => object.metadata.namespace === namespace),
           byIndex: () => [],
           addIndex: () => undefined,
-          quietMs: () => now() - receivedAt,
+          ageMs: () => now() - receivedAt,
           whenSynced: () => Promise.resolve(),
           subscribe(listener) {
             const wide = listener as (event: StoreEvent<KubeObject>) => void;

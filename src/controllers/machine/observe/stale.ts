@@ -9,7 +9,7 @@ export function whyStale(stores: Stores, marks: ReleaseMarks): string | undefine
     if (!isStale(store)) continue;
     // Some servers send no bookmarks. Then a quiet watch proves nothing, and a list does.
     if (store.state.phase === 'watching') store.relist();
-    return `${store.resource.plural} have been stale for ${Math.round(store.quietMs() / 1000)} s`;
+    return `${store.resource.plural} have been stale for ${Math.round(store.ageMs() / 1000)} s`;
   }
   return marks.allPassed() ? undefined : 'a release is not seen in the stores yet';
 }
