@@ -15,7 +15,7 @@ const BOOTSTRAP_PREFIX = 'kubenode-bootstrap-';
  */
 export const bootstrapAccountName = (machine: string): string => `${BOOTSTRAP_PREFIX}${machine}`;
 
-/** Who a node is to the API server: by its bootstrap token, its certificate, or the token in place of a certificate. */
+/** Who a node is to the API server: by its bootstrap token, its certificate, or the token instead of a certificate. */
 export interface Requester extends MachineKey {
   kind: 'Bootstrap' | 'Certificate' | 'Token';
 }

@@ -1,4 +1,4 @@
-/** What an agent may store in its Machine, of which a compromised one stores as much as it can (docs/protocols.md#g7a). */
+/** What an agent may store in its Machine. A compromised one stores as much of it as it can (docs/protocols.md#g7a). */
 import { expect, it } from 'vitest';
 import { AGENT_CONDITIONS, AGENT_STATUS } from '../../deploy/owners.ts';
 import { Machines } from './machine.ts';
@@ -27,7 +27,7 @@ function statusOf(): Record<string, Schema> {
 const written = (): [string, Schema][] => {
   const status = statusOf();
   const own = AGENT_STATUS.map((field): [string, Schema] => [field, status[field] ?? {}]);
-  // The policy for agents lets them write no other condition, and a list by type holds each once.
+  // The policy for agents lets them write no other condition, and a list by type has each once.
   return [...own, ['conditions', { ...status['conditions'], maxItems: AGENT_CONDITIONS.length }]];
 };
 

@@ -34,7 +34,7 @@ export function resolveBatches(batches: readonly CountOrPercent[], total: number
   return sizes;
 }
 
-/** What is wrong with the list whatever the number of machines; throws on the first that is not valid. */
+/** What is wrong with the list for any number of machines; throws on the first entry that is not valid. */
 export function validateBatches(batches: readonly CountOrPercent[], path = 'spec.batches'): void {
   if (batches.length === 0) throw objectError('InvalidBatches', `\`${path}\` must have at least one entry`);
   let count = 0;

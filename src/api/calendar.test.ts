@@ -79,7 +79,7 @@ describe('a window', () => {
   });
 
   test.each([...SPRING.map(([zone, , jump]) => [zone, jump] as const), ...AUTUMN.map(([zone, , , first]) => [zone, first] as const)])(
-    '%s: one that is open over the switch at %s lasts as long as it says',
+    '%s: one that is open over the switch at %s lasts for its duration',
     (zone, around) => {
       const window = recurring({ timeZone: zone, schedule: '0 22 * * *', durationMinutes: 480 }, 'Once');
       const span = window.at(ms(around));
@@ -112,7 +112,7 @@ describe('a window', () => {
 });
 
 describe('a freeze', () => {
-  test.each(AUTUMN)('%s: that starts in the hour repeated on %s holds both times', (zone, _, at, first) => {
+  test.each(AUTUMN)('%s: that starts in the hour repeated on %s closes both times', (zone, _, at, first) => {
     const [hour, minute] = at.split(':').map(Number);
     const freeze = recurring({ timeZone: zone, schedule: `${minute} ${hour} * * *`, durationMinutes: 20 }, 'Twice');
     expect([0, 19, 20, 60, 79, 80].map((minutes) => freeze.at(ms(first) + minutes * 60_000) !== undefined)).toEqual([

@@ -2,7 +2,7 @@
  * Spans of time that come again by a schedule on the wall clock of a zone, or that are named once.
  *
  * Guarantees over daylight saving: a duration is time that passes, not what clocks show. A start in an hour that is skipped is at the moment of
- * the jump. In an hour that is repeated a window starts once, the first time; a freeze starts both times: whatever is in doubt is closed.
+ * the jump. In an hour that is repeated a window starts once, the first time; a freeze starts both times: a time in doubt is closed.
  */
 import { Cron } from 'croner';
 import { instantsOf, parseWall, wallOf } from './zoned-time.ts';
@@ -29,7 +29,7 @@ const MAX_STEPS = 100;
 
 /** Throws what croner throws, with its reason, for a schedule that is none: five fields, or a nickname such as `@daily`. */
 export function parseSchedule(schedule: string): Cron {
-  // Run on wall times as if they were UTC: what they are in a zone says `instantsOf` alone.
+  // Runs on wall times as if they were UTC: only `instantsOf` converts them to a zone.
   return new Cron(schedule, { timezone: 'UTC', mode: '5-part', paused: true });
 }
 

@@ -20,7 +20,7 @@ export const unitStatus = Type.Object({
     Type.String({ description: 'last digest that was wholly applied; absent while the first is under way or after removal' }),
   ),
   begun: Type.Optional(
-    Type.String({ description: 'digest whose objects are being applied over `digest`, or "Removal"; absent when nothing is under way' }),
+    Type.String({ description: 'digest whose objects are being applied over `digest`, or "Removal"; absent when no apply is under way' }),
   ),
   commit: Type.Optional(Type.String({ description: 'commit the digest came with' })),
   appliedAt: Type.Optional(time()),
@@ -33,7 +33,10 @@ export const unitStatus = Type.Object({
         commit: Type.String(),
         at: time(),
         heldSeconds: Type.Optional(
-          Type.Integer({ minimum: 0, description: 'held with evidence before `at`; what was revoked since counts not' }),
+          Type.Integer({
+            minimum: 0,
+            description: 'this digest ran here with evidence for so long before `at`; revoked evidence does not count',
+          }),
         ),
         order: Type.Optional(
           Type.Integer({
@@ -60,7 +63,7 @@ export const unitStatus = Type.Object({
     Type.Object(
       {
         digest: Type.String(),
-        message: Type.String({ maxLength: 1024, description: 'what the cell said' }),
+        message: Type.String({ maxLength: 1024, description: 'the message of the cell' }),
         since: time('when the hub saw it first'),
         refused: Type.Optional(
           Type.Boolean({ description: 'the cell refuses it, which no retry there can change: it ends also with evidence for it there' }),
@@ -68,7 +71,7 @@ export const unitStatus = Type.Object({
       },
       {
         description:
-          'the cell halted `digest`: it begins on no cluster until a human retries it, other content takes its place here, or it is wanted nowhere; where the cluster is away, paused, or has left the fleet, this says so still',
+          'the cell halted `digest`: it begins on no cluster until a human retries it, other content replaces it here, or it is wanted nowhere; the record stays where the cluster is away, paused, or has left the fleet',
       },
     ),
   ),
@@ -118,7 +121,7 @@ export const ATTENTION_LIMIT = 20;
 /** An object in the cell that bears the label of a Fleet, and that neither a record here nor a commit in force has. */
 export const orphan = Type.Object({
   object: Type.String({ maxLength: 512, description: 'Kind/[namespace/]name' }),
-  fleet: Type.String({ maxLength: 253, description: 'as its label `kubenode.io/fleet` says' }),
+  fleet: Type.String({ maxLength: 253, description: 'name in its label `kubenode.io/fleet`' }),
   reason: Type.Enum(['NotDeclared', 'FleetAbsent'], { description: 'FleetAbsent: there is no such Fleet' }),
 });
 export type Orphan = Static<typeof orphan>;
@@ -161,13 +164,13 @@ export const Clusters = defineKind({
         { description: 'Secret on the hub with key `kubeconfig`; default kubenode-system/cluster-<name>' },
       ),
     ),
-    paused: Type.Optional(Type.Boolean({ description: 'nothing is applied here' })),
+    paused: Type.Optional(Type.Boolean({ description: 'the hub applies nothing here' })),
     cellUID: Type.Optional(
       Type.String({
         minLength: 1,
         maxLength: 128,
         description:
-          'UID of the Namespace kube-system of the cluster that is meant; default: of the one that the hub reached first. Say it where a cluster was made again',
+          'UID of the Namespace kube-system of the cluster that is meant; default: of the one that the hub reached first. Set it where a cluster was made again',
       }),
     ),
     unitDigest: Type.Optional(Type.String()),

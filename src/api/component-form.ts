@@ -42,7 +42,7 @@ const SYSTEMD: Shape = {
 
 const HOOK: Shape = { fields: { command: 'Any', timeoutSeconds: 'Any' }, defaults: HOOK_DEFAULTS };
 
-/** Equal to the schema of the kind, which component-form.test.ts holds: a field more, or another default, is another version of the form. */
+/** Equal to the schema of the kind, which component-form.test.ts checks: a field more, or another default, is another version of the form. */
 const COMPONENT: Shape = {
   fields: {
     componentName: 'Any',
@@ -122,5 +122,5 @@ function formOf(value: unknown, shape: Shape, path: string): unknown {
 
 const unknown = (path: string, why: string): CodedError => objectError('FormUnknown', `${path} ${why}`);
 
-/** For the test that holds it equal to the schema. */
+/** For the test that compares it with the schema. */
 export const componentForm = (): Shape => COMPONENT;

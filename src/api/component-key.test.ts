@@ -133,7 +133,7 @@ describe('G6: a signature of a component', () => {
     expect(changed).toBeGreaterThan(1000);
   });
 
-  it('holds for any component, whatever the order of its fields', () => {
+  it('is right for any component, in any order of its fields', () => {
     const shuffled = (value: unknown): unknown =>
       Array.isArray(value)
         ? value.map(shuffled)

@@ -58,7 +58,7 @@ export function parseKeys(text: string, where: string): ComponentKey[] {
     const jwk = { kty: 'OKP', crv: 'Ed25519', x: blob.subarray(HEAD.length).toString('base64url') };
     keys.push({ id: idOf(blob), key: createPublicKey({ format: 'jwk', key: jwk }), comment: comment.join(' ') });
   }
-  if (keys.length === 0) throw objectError('KeysInvalid', `${where} holds no key`);
+  if (keys.length === 0) throw objectError('KeysInvalid', `${where} contains no key`);
   return keys;
 }
 

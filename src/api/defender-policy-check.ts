@@ -4,24 +4,24 @@ import { nextOpen, once, parseSchedule, recurring, type Calendar } from './calen
 import type { FieldError } from './kind.ts';
 import { isTimeZone, parseWall } from './zoned-time.ts';
 
-interface Held {
+interface Scoped {
   name: string;
   classes?: readonly string[] | undefined;
   pools?: readonly string[] | undefined;
 }
-interface Window extends Held {
+interface Window extends Scoped {
   timeZone: string;
   schedule: string;
   durationMinutes: number;
 }
-interface Freeze extends Held {
+interface Freeze extends Scoped {
   timeZone: string;
   from?: string | undefined;
   until?: string | undefined;
   schedule?: string | undefined;
   durationMinutes?: number | undefined;
 }
-interface Limit extends Held {
+interface Limit extends Scoped {
   scope: string;
   conditions?: readonly string[] | undefined;
   maxUnavailable?: unknown;
@@ -38,7 +38,7 @@ interface Spec {
   breaker?: { unavailableAbove: number | string } | undefined;
 }
 
-/** What windows, freezes, rates and intervals speak of where they do not say: what outranks everything waits for none of them. */
+/** The classes of windows, freezes, rates and intervals that name no classes: Restore, which outranks all others, waits for none of them. */
 export const ALL_BUT_RESTORE = ['Change', 'Repair', 'Delete'] as const;
 
 export const YEAR_MS = 366 * 86_400_000;
@@ -55,7 +55,7 @@ export function calendarOfFreeze({ timeZone, from, until, schedule, durationMinu
     : recurring({ timeZone, schedule, durationMinutes: durationMinutes ?? 0 }, 'Twice');
 }
 
-export const speaksOf = (each: Held, asked: string, pool: string): boolean =>
+export const isFor = (each: Scoped, asked: string, pool: string): boolean =>
   (each.classes ?? ALL_BUT_RESTORE).includes(asked) && (each.pools?.includes(pool) ?? true);
 
 export function policyErrors(spec: Spec): FieldError[] {
@@ -80,7 +80,7 @@ export function policyErrors(spec: Spec): FieldError[] {
   ];
 }
 
-function twice(path: string, list: readonly Held[], before: readonly Held[] = []): FieldError[] {
+function twice(path: string, list: readonly Scoped[], before: readonly Scoped[] = []): FieldError[] {
   const taken = new Set(before.map((each) => each.name));
   return list.flatMap(({ name }, index) => {
     if (!taken.has(name)) {
@@ -104,7 +104,7 @@ function limitErrors(limit: Limit, path: string): FieldError[] {
   if (limit.conditions !== undefined && limit.scope !== 'Condition')
     errors.push({
       path: `${path}.conditions`,
-      message: `must not be set for scope "${limit.scope}"; conditions are those of scope "Condition"`,
+      message: `must not be set for scope "${limit.scope}"; only scope "Condition" has conditions`,
     });
   if (limit.scope === 'Condition' && limit.classes?.includes('Repair') === false)
     errors.push({
@@ -158,21 +158,21 @@ function freezeErrors(freeze: Freeze, path: string): FieldError[] {
   return span.until > span.from ? [] : [{ path: `${path}.until`, message: `must be after from ("${from}"), got "${until}"` }];
 }
 
-/** A freeze that, with the others, leaves nothing for a year of what it speaks of. For ever is said by a limit of 0 or a Freeze. */
+/** A freeze that, with the others, leaves no time for a year to a class that it closes. To close permanently, use a limit of 0 or a Freeze. */
 function smothered(freeze: Freeze, path: string, windows: readonly Window[], freezes: readonly Freeze[]): FieldError[] {
   const begin = freeze.schedule === undefined ? (calendarOfFreeze(freeze).next(0) ?? 0) : REFERENCE_MS;
   // A pool that nothing names, and each that something does.
   const pools = new Set(['', ...[...windows, ...freezes].flatMap((each) => each.pools ?? [])]);
   for (const asked of freeze.classes ?? ALL_BUT_RESTORE)
     for (const pool of freeze.pools ?? pools) {
-      const open = windows.filter((each) => speaksOf(each, asked, pool)).map(calendarOfWindow);
-      const closed = freezes.filter((each) => speaksOf(each, asked, pool)).map(calendarOfFreeze);
+      const open = windows.filter((each) => isFor(each, asked, pool)).map(calendarOfWindow);
+      const closed = freezes.filter((each) => isFor(each, asked, pool)).map(calendarOfFreeze);
       if (nextOpen(begin, { windows: open, freezes: [] }, YEAR_MS) === undefined) continue;
       if (nextOpen(begin, { windows: open, freezes: closed }, YEAR_MS) !== undefined) continue;
       return [
         {
           path,
-          message: `leaves ${windows.length === 0 ? 'no time' : 'nothing of any window'} for ${asked} within a year; shorten it, or say never by a limit with maxConcurrent 0`,
+          message: `leaves ${windows.length === 0 ? 'no time' : 'no time in any window'} for ${asked} within a year; shorten it, or forbid it by a limit with maxConcurrent 0`,
         },
       ];
     }
@@ -189,7 +189,7 @@ function actionErrors(actions: readonly { selector: Readonly<Record<string, stri
       .map(([label, value]) => `${label}=${value}`)
       .toSorted()
       .join(',');
-    if (seen.has(key)) return [{ path, message: `is there twice (${key}); say in one entry what is allowed` }];
+    if (seen.has(key)) return [{ path, message: `is there twice (${key}); name in one entry what is allowed` }];
     seen.add(key);
     return [];
   });

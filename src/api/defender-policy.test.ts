@@ -44,8 +44,8 @@ describe('a limit', () => {
     [{ maxPerHour: 9, maxPerDay: 5 }, 'spec.limits[0].maxPerHour must not be above maxPerDay (5), got 9'],
     [{ maxPerHour: 0 }, 'spec.limits[0].maxPerHour must be >= 1'],
     [{ maxPerWeek: 3, maxUnavailable: 1 }, 'spec.limits[0].maxPerWeek unknown field'],
-  ])('%o is refused', (limit, said) => {
-    expect(limited(limit)).toContain(said);
+  ])('%o is refused', (limit, message) => {
+    expect(limited(limit)).toContain(message);
   });
 
   test('needs a name of its own', () => {
@@ -64,8 +64,8 @@ describe('a window', () => {
     [{ schedule: '0 0 30 2 *' }, 'schedule opens never: no day fits "0 0 30 2 *"'],
     [{ durationMinutes: 0 }, 'durationMinutes must be >= 1'],
     [{ classes: ['Upgrade'] }, 'classes[0] must be one of'],
-  ])('with %o is refused', (change, said) => {
-    expect(first({ windows: [{ ...nights, ...change }] })).toContain(`spec.windows[0].${said}`);
+  ])('with %o is refused', (change, message) => {
+    expect(first({ windows: [{ ...nights, ...change }] })).toContain(`spec.windows[0].${message}`);
   });
 
   test('may be on a leap day alone', () => {
@@ -82,10 +82,10 @@ describe('a freeze', () => {
     [{ reason: undefined }, '.reason must be set'],
     [{ name: 'nights' }, '.name "nights" is there twice'],
     [{ timeZone: 'Moon/Base' }, '.timeZone must be a name of the IANA database'],
-    [{ until: '2028-01-01T00:00' }, ' leaves nothing of any window for Change within a year'],
-  ])('with %o is refused', (change, said) => {
+    [{ until: '2028-01-01T00:00' }, ' leaves no time in any window for Change within a year'],
+  ])('with %o is refused', (change, message) => {
     const freeze = JSON.parse(JSON.stringify({ ...sale, ...change })) as object;
-    expect(first({ windows: [nights], freezes: [freeze] })).toContain(`spec.freezes[0]${said}`);
+    expect(first({ windows: [nights], freezes: [freeze] })).toContain(`spec.freezes[0]${message}`);
   });
 
   test('must leave something of the windows, for each pool and class it names', () => {
@@ -97,19 +97,19 @@ describe('a freeze', () => {
       reason: 'r',
       ...change,
     });
-    expect(first({ windows: [nights], freezes: [at('0 1 * * *', 240)] })).toContain('leaves nothing of any window for Change');
+    expect(first({ windows: [nights], freezes: [at('0 1 * * *', 240)] })).toContain('leaves no time in any window for Change');
     expect(first({ windows: [nights], freezes: [at('0 1 * * *', 239)] })).toBe('fine');
     expect(first({ windows: [nights], freezes: [at('0 1 * * *', 240, { classes: ['Restore'] })] })).toBe('fine');
-    expect(first({ windows: [{ ...nights, pools: ['web'] }], freezes: [at('0 1 * * *', 240)] })).toContain('leaves nothing');
+    expect(first({ windows: [{ ...nights, pools: ['web'] }], freezes: [at('0 1 * * *', 240)] })).toContain('leaves no time');
     expect(first({ windows: [{ ...nights, pools: ['web'] }], freezes: [at('0 1 * * *', 240, { pools: ['db'] })] })).toBe('fine');
     expect(first({ freezes: [at('0 0 * * *', 1500)] })).toContain('leaves no time for Change within a year');
     // Two that leave nothing together.
-    expect(first({ windows: [nights], freezes: [at('0 1 * * *', 120), at('0 3 * * *', 120, { name: 'g' })] })).toContain('leaves nothing');
+    expect(first({ windows: [nights], freezes: [at('0 1 * * *', 120), at('0 3 * * *', 120, { name: 'g' })] })).toContain('leaves no time');
   });
 
   test('that starts each minute is no riddle', () => {
     const always = { name: 'f', timeZone: 'UTC', schedule: '* * * * *', durationMinutes: 1, reason: 'r' };
-    expect(first({ windows: [nights], freezes: [always] })).toContain('leaves nothing of any window');
+    expect(first({ windows: [nights], freezes: [always] })).toContain('leaves no time in any window');
   });
 });
 
@@ -130,8 +130,8 @@ describe('actions and breaker', () => {
     [{ breaker: { scope: 'Set', unavailableAbove: 1 } }, 'spec.breaker.scope must be one of'],
     [{ breaker: { scope: 'Rack', unavailableAbove: '100%' } }, 'spec.breaker.unavailableAbove must be below "100%"'],
     [{ breaker: { scope: 'Rack', unavailableAbove: '130%' } }, 'spec.breaker.unavailableAbove'],
-  ])('%o is refused', (spec, said) => {
-    expect(first(spec)).toContain(said);
+  ])('%o is refused', (spec, message) => {
+    expect(first(spec)).toContain(message);
   });
 });
 

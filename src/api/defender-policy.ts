@@ -6,7 +6,7 @@ import { ACTIONS } from './node-remedier/values.ts';
 
 export const LIMIT_SCOPES = ['Cluster', 'Zone', 'Rack', 'Pool', 'Set', 'Condition'] as const;
 
-/** What a machine may ask for, as policies distinguish it: a deletion is Delete, whatever class it was asked as. */
+/** What a machine may ask for, as policies distinguish it: a deletion is Delete, in any class. */
 export const LIMIT_CLASSES = ['Change', 'Repair', 'Restore', 'Delete'] as const;
 export type LimitClass = (typeof LIMIT_CLASSES)[number];
 
@@ -30,12 +30,12 @@ export const limit = Type.Object(
       description:
         'one budget for the cell, or one for each zone, rack, pool, MachineSet, or condition type that repairs are asked for; where a zone or rack is limited, machines without its label are refused',
     }),
-    pools: pools('only machines of these pools are held to it; not for scope Cluster'),
+    pools: pools('only machines of these pools are limited; not for scope Cluster'),
     conditions: Type.Optional(
       atomic(Type.String({ minLength: 1 }), { minItems: 1, description: 'scope Condition: only these types; absent: each type' }),
     ),
     classes: classes(
-      'only what asks as one of these is held to it, and only that counts for maxConcurrent and rates; absent: all, but no Restore for rates and intervals',
+      'only requests of these classes are limited, and only they count for maxConcurrent and rates; absent: all, but no Restore for rates and intervals',
     ),
     maxUnavailable: Type.Optional(
       countOrPercent('of the machines in the scope: |unavailable ∪ reserved| stays at or below this; 0 means none'),
@@ -49,7 +49,7 @@ export const limit = Type.Object(
     maxPerHour: Type.Optional(Type.Integer({ minimum: 1, description: 'reservations in any 60 minutes; counted in steps of 5 minutes' })),
     maxPerDay: Type.Optional(Type.Integer({ minimum: 1, description: 'reservations in any 24 hours; counted in steps of an hour' })),
     minIntervalSeconds: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 31_536_000, description: 'between two disruptions of one machine, whatever they are' }),
+      Type.Integer({ minimum: 1, maximum: 31_536_000, description: 'between two disruptions of one machine, of any class' }),
     ),
   },
   { description: 'At least one of maxUnavailable, maxConcurrent, maxPerHour, maxPerDay and minIntervalSeconds.' },

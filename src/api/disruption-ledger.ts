@@ -20,7 +20,7 @@ export const ledgerReservation = Type.Object({
   components: Type.Optional(
     atomic(Type.Object({ name: Type.String(), revision: Type.Integer({ minimum: 1 }), class: Type.Enum(['Restore', 'Change']) }), {
       maxItems: 64,
-      description: 'Change: exactly what it was granted for; the order holds that and no more',
+      description: 'Change: exactly what it was granted for; the order contains that and no more',
     }),
   ),
   action: Type.Optional(Type.Enum([...ACTIONS], { description: 'Repair: what it was reserved for' })),
@@ -37,7 +37,7 @@ export const ledgerReservation = Type.Object({
     }),
   ),
   since: time(),
-  notAfter: time('execution must have begun by then; frees nothing'),
+  notAfter: time('execution must have begun before; frees no reservation'),
 });
 export type LedgerReservation = Static<typeof ledgerReservation>;
 

@@ -1,4 +1,4 @@
-/** Errors with a code, shared with the embedded server, and the codes of what objects hold. */
+/** Errors with a code, shared with the embedded server, and the codes of what is in objects. */
 import { errorsOf, surroundings, type ErrorTable } from '@kubenode/api-machinery/errors';
 
 export * from '@kubenode/api-machinery/errors';

@@ -1,9 +1,9 @@
 /**
- * The fact catalogue: everything a remedy rule may read, by dotted name. One place says of each fact its type, where it comes from, and
+ * The fact catalogue: everything a remedy rule may read, by dotted name. One table names for each fact its type, where it comes from, and
  * when it is not known; the check of rules, their evaluation and their explanation go by it.
  *
  * Guarantees: a fact that is not known has no value. `Unknown` as a value of a condition is what a rule can ask for by name (a stale
- * heartbeat, or a detector that says so), and nothing else ever matches it.
+ * heartbeat, or a detector that reports so), and no other value ever matches it.
  */
 import { COMPONENT_STATES, PHASES } from './machine/values.ts';
 import { HEALTHS } from './node-condition.ts';
@@ -19,8 +19,8 @@ export interface FactDefinition {
   /** All values it can have, where they are few. */
   readonly values?: readonly string[];
   /**
-   * `Never`: it always has a value. `Absent`: it can lack, which is knowledge too, so that a rule may give it a default. `Unknown`: when it
-   * has no value nothing is known, and no rule may conclude anything from that.
+   * `Never`: it always has a value. `Absent`: it can be absent, which is knowledge too, so a rule may give it a default. `Unknown`: when it
+   * has no value its state is not known, and no rule may conclude anything from that.
    */
   readonly missing: 'Never' | 'Absent' | 'Unknown';
   /** When it is missing, for people. */
@@ -38,7 +38,7 @@ export const MAX_RISES = 10;
 
 const NO_NODE = 'the machine has not claimed its Node';
 const NO_CONDITION = 'the Node has no such condition; Unknown when its heartbeat is stale';
-const AGENT_SILENT = "the agent's Lease is stale, or it has not said";
+const AGENT_STALE = "the agent's Lease is stale, or the agent has not reported it";
 const NODE_INFO = 'Node.status.nodeInfo';
 
 const fact = <const T extends FactDefinition>(definition: T): T => definition;
@@ -183,7 +183,7 @@ export const FACTS = [
     type: 'string',
     values: CONDITION_STATUSES,
     missing: 'Unknown',
-    missingWhen: `the Machine has no such condition; Unknown when ${AGENT_SILENT}`,
+    missingWhen: `the Machine has no such condition; Unknown when ${AGENT_STALE}`,
     source: 'Machine.status.conditions',
   }),
   fact({
@@ -191,7 +191,7 @@ export const FACTS = [
     pattern: 'machine.condition.<Type>.reason',
     type: 'string',
     missing: 'Unknown',
-    missingWhen: `the Machine has no such condition, or ${AGENT_SILENT}`,
+    missingWhen: `the Machine has no such condition, or ${AGENT_STALE}`,
     source: 'Machine.status.conditions',
   }),
   fact({
@@ -239,7 +239,7 @@ export const FACTS = [
     pattern: 'component.<name>.version',
     type: 'string',
     missing: 'Unknown',
-    missingWhen: `nothing of it runs, or ${AGENT_SILENT}`,
+    missingWhen: `no version of it runs, or ${AGENT_STALE}`,
     source: 'Machine.status.components',
   }),
   fact({
@@ -248,7 +248,7 @@ export const FACTS = [
     type: 'string',
     values: COMPONENT_STATES,
     missing: 'Unknown',
-    missingWhen: AGENT_SILENT,
+    missingWhen: AGENT_STALE,
     source: 'Machine.status.components',
   }),
   fact({
@@ -256,7 +256,7 @@ export const FACTS = [
     pattern: 'component.<name>.driftRepairs',
     type: 'number',
     missing: 'Unknown',
-    missingWhen: AGENT_SILENT,
+    missingWhen: AGENT_STALE,
     source: 'Machine.status.components',
   }),
   fact({
@@ -272,7 +272,7 @@ export const FACTS = [
     pattern: 'component.<name>.upToDate',
     type: 'boolean',
     missing: 'Unknown',
-    missingWhen: `no set wants it here, or ${AGENT_SILENT}`,
+    missingWhen: `no set wants it here, or ${AGENT_STALE}`,
     source: 'Machine.spec.components against Machine.status.components',
   }),
   fact({
@@ -307,7 +307,7 @@ export const FACTS = [
     type: 'number',
     missing: 'Unknown',
     missingWhen: 'the Node has no label that names its rack or zone',
-    source: 'those of them whose Node is gone, unhealthy, not responding or under repair',
+    source: 'the ones whose Node is gone, unhealthy, not responding or under repair',
   }),
   fact({
     id: 'peers.unhealthyPercent',
@@ -323,7 +323,7 @@ export const FACTS = [
     type: 'number',
     missing: 'Unknown',
     missingWhen: 'the Node has no label that names its rack or zone',
-    source: 'those of them on which this condition is unhealthy',
+    source: 'the ones on which this condition is unhealthy',
   }),
   fact({
     id: 'hysteresis',

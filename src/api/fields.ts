@@ -101,7 +101,7 @@ export const labels = (description: string) =>
     ),
   });
 
-/** Prefixes of taints by which Kubernetes itself says how a node is: it evicts pods for them, or takes them by force. */
+/** Prefixes of taints by which Kubernetes itself reports the state of a node: it evicts pods for them, or takes them by force. */
 export const KEPT_TAINTS = ['node.kubernetes.io/', 'node.cloudprovider.kubernetes.io/'];
 
 export const taint = () =>
@@ -114,7 +114,7 @@ export const taint = () =>
     celRules(
       {
         rule: KEPT_TAINTS.map((prefix) => `!self.key.startsWith('${prefix}')`).join(' && '),
-        message: `must not be under ${KEPT_TAINTS.join(' or ')}: by these taints Kubernetes says how a node is`,
+        message: `must not be under ${KEPT_TAINTS.join(' or ')}: by these taints Kubernetes reports the state of a node`,
         fieldPath: '.key',
       },
       { rule: keyRule('self.key'), message: `the key of a taint must be ${KEY_WORDS}`, fieldPath: '.key' },

@@ -28,7 +28,7 @@ export const stage = Type.Object({
           ),
         ),
       },
-      { description: 'more objects than that refuse a commit, more machines hold its MachineSets back' },
+      { description: 'more objects than that refuse a commit, more machines keep its MachineSets from going on' },
     ),
   ),
 });
@@ -37,7 +37,7 @@ export type Stage = Static<typeof stage>;
 export const fleetSpec = Type.Object({
   source: Type.Object(
     {
-      path: Type.Optional(Type.String({ description: 'a repository on the disk of the hub, read in place: only commits count' })),
+      path: Type.Optional(Type.String({ description: 'a repository on the disk of the hub, read where it is: only commits count' })),
       url: Type.Optional(Type.String({ description: 'http(s) repository; no credentials in it' })),
       branch: Type.Optional(Type.String({ description: 'with path, absent: the branch checked out there' })),
       credentialsSecret: Type.Optional(Type.String({ description: 'Secret in kubenode-system with keys username and password' })),
@@ -75,12 +75,12 @@ export const fleetSpec = Type.Object({
         Type.Integer({
           minimum: 0,
           description:
-            'objects and machines of one commit over all clusters; absent, only the limits of each cluster and stage hold. It is also the limit of each cluster whose stage has none',
+            'objects and machines of one commit over all clusters; absent, only the limits of each cluster and stage apply. It is also the limit of each cluster whose stage has none',
         }),
       ),
       maxMachines: Type.Optional(
         maxMachines(
-          'for stages that say none: share of the machines of each cluster, and of each stage, that may go at once, rounded down, and one where there are three or more; default 10%. 100% lets the last one go',
+          'for stages that have none: share of the machines of each cluster, and of each stage, that may go at once, rounded down, and one where there are three or more; default 10%. 100% lets the last one go',
         ),
       ),
     }),

@@ -17,11 +17,11 @@ test('an agent may reach its own Machine and Lease by name, and never lists', ()
   expect(roleBinding.roleRef).toMatchObject({ kind: 'Role', name: role.metadata.name });
 });
 
-test('security 9: who gets it is who the approver admits as this machine, and nobody else', () => {
+test('security 9: only the one that the approver admits as this machine gets it', () => {
   const users = ({ subjects }: { subjects: { kind: string; name: string; namespace?: string }[] }): unknown[] =>
     subjects.map(({ kind, name, namespace }) => requesterOf(kind === 'User' ? name : `system:serviceaccount:${namespace}:${name}`));
   const me = { namespace: 'web', name: 'm1' };
-  // A ServiceAccount of that name may be anybody's until it stands in for a certificate.
+  // Any user may have made a ServiceAccount of that name before it replaces a certificate.
   expect(users(machineAccess(machine).roleBinding)).toEqual([{ kind: 'Certificate', ...me }]);
   expect(users(machineAccess(machine, { standIn: true }).roleBinding)).toEqual([
     { kind: 'Certificate', ...me },

@@ -44,10 +44,10 @@ function access(
 
 /**
  * Get and watch of this one Machine (never list), patch of its status, its Lease, Events. Bound to the user of its certificate; and to the ServiceAccount
- * that stands in for it only once it does, in the same RoleBinding: two would cost every request in the namespace twice. Until then whoever made an
+ * that replaces it only once it does, in the same RoleBinding: two would cost every request in the namespace twice. Before that, a user who made an
  * account of that name would have the rights of the agent.
  *
- * `create` cannot be limited by name: admission holds Leases and Events to the machine's own.
+ * `create` cannot be limited by name: admission restricts Leases and Events to the machine's own.
  */
 export function machineAccess(machine: Pick<Stored<Machine>, 'metadata'>, { standIn = false } = {}): MachineAccess {
   const { name, namespace = '' } = machine.metadata;
@@ -70,8 +70,8 @@ export function machineAccess(machine: Pick<Stored<Machine>, 'metadata'>, { stan
 }
 
 /**
- * Only where the cluster signs no certificates: whoever has the bootstrap or the last certificate, and later the stand-in itself, gets tokens of the ServiceAccount that
- * stands in for a certificate.
+ * Only where the cluster signs no certificates: the holder of the bootstrap token or the last certificate, and later the ServiceAccount itself, gets tokens of the ServiceAccount that
+ * replaces a certificate.
  */
 export function standInAccess(machine: Pick<Stored<Machine>, 'metadata'>): MachineAccess {
   const { name, namespace = '' } = machine.metadata;

@@ -36,7 +36,9 @@ export const machineComponentSetSpec = Type.Object({
     }),
   ),
   soakSeconds: Type.Optional(
-    seconds('after a batch holds its content, before the next; each of the default batches soaks for a minute', { default: 60 }),
+    seconds('after a batch has its content with evidence, before the next; each of the default batches soaks for a minute', {
+      default: 60,
+    }),
   ),
   maxUnavailable: Type.Optional(countOrPercent('of this set, a scope of the ledger; default 1')),
   maxFailed: Type.Optional(Type.Integer({ minimum: 1, default: 1, description: 'this many failures halt the set' })),
@@ -110,7 +112,7 @@ export const MachineComponentSets = defineKind({
       ),
     ),
     desired: Type.Optional(Type.Integer()),
-    updated: Type.Optional(Type.Integer({ description: 'hold the content of this revision, with evidence' })),
+    updated: Type.Optional(Type.Integer({ description: 'have the content of this revision, with evidence' })),
     failed: Type.Optional(Type.Integer({ description: 'of this content, also those whose Machine is gone' })),
     offline: Type.Optional(Type.Integer({ description: 'set aside' })),
     waiting: Type.Optional(Type.Integer({ description: 'announced, not yet granted' })),
@@ -121,7 +123,7 @@ export const MachineComponentSets = defineKind({
     evidence: Type.Optional(
       Type.Object(
         { unitDigest: Type.String(), at: time() },
-        { description: 'all members neither failed nor set aside held the content of this digest through soak; latches' },
+        { description: 'all members that neither failed nor are set aside had the content of this digest through soak; stays true' },
       ),
     ),
     verified: Type.Optional(Type.Object({ unitDigest: Type.Optional(Type.String()), ...content, at: time() })),

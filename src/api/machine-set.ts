@@ -4,7 +4,7 @@ import { atomic, conditions, countOrPercent, labels, seconds, values } from './f
 import { defineKind } from './kind/definition.ts';
 import { machineTemplateSpec } from './machine/schema.ts';
 
-/** Codes in `status.createFailure` by which what the set says is at fault, and not what is full or away: no machine will ever be made of it. */
+/** Codes in `status.createFailure` for an error in the set itself, not for something full or away: no machine will ever be made of it. */
 export const UNMAKEABLE = {
   UnknownProvider: surroundings('a provider that the cell does not have'),
   InvalidConfig: surroundings('a provider.config that the provider cannot use'),
@@ -21,7 +21,7 @@ export const MachineSets = defineKind({
       Type.Integer({
         minimum: 0,
         maximum: 2000,
-        description: 'left out it is whose who sets it: the set keeps what it has, a new one has none',
+        description: 'left out, another manager may set it: the set keeps what it has, a new one has none',
       }),
     ),
     provider: Type.Object({ name: Type.String({ minLength: 1 }), config: Type.Optional(values("the provider's own")) }),
@@ -36,7 +36,7 @@ export const MachineSets = defineKind({
     maxRetiring: Type.Optional(
       countOrPercent('at most so many of its machines are being retired or deleted at once; 10% where it is left out'),
     ),
-    readyWithinSeconds: Type.Optional(seconds('a machine that never was Ready by then has failed', { default: 1800, minimum: 1 })),
+    readyWithinSeconds: Type.Optional(seconds('a machine that was not Ready within this time has failed', { default: 1800, minimum: 1 })),
     maxFailed: Type.Optional(
       Type.Integer({ minimum: 1, default: 3, description: 'with so many machines that failed to become Ready no more are made' }),
     ),
@@ -72,6 +72,6 @@ export const MachineSets = defineKind({
 });
 export type MachineSet = ReturnType<typeof MachineSets.parse>;
 
-/** How many machines it is to have, as it says itself; where it names no number, as many as it keeps. */
+/** How many machines it is to have by its own number; where it names none, as many as it keeps. */
 export const wantedReplicas = ({ spec, status }: Pick<MachineSet, 'spec' | 'status'>): number =>
   spec.replicas ?? status?.keptReplicas ?? status?.replicas ?? 0;

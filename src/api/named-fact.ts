@@ -47,7 +47,7 @@ export function factNamed(name: string): FactRef | undefined {
   return undefined;
 }
 
-/** Parameters that a fact takes, with those of the number it is about. */
+/** Parameters that a fact takes, with the parameters of the number it is about. */
 export const paramsOf = (ref: FactRef): readonly string[] => [
   ...(ref.definition.params ?? []),
   ...(ref.inner === undefined ? [] : paramsOf(ref.inner)),

@@ -22,7 +22,7 @@ export const ANNOTATIONS = {
   nodeWrite: 'kubenode.io/node-write',
   /** On a Machine: this one first, when its set is made smaller. */
   deleteFirst: 'kubenode.io/delete-machine',
-  /** On a Machine: for which number of machines its set marked it. Without the mark: somebody took it back, and it is spared (docs/protocols.md#c8a). */
+  /** On a Machine: for which number of machines its set marked it. Without the mark: a person took it back, and the machine is spared (docs/protocols.md#c8a). */
   retireFor: 'kubenode.io/retire-for',
   /** On a Machine: the version of it for which an announced entry must not be written any more. Its write makes that one lose (docs/protocols.md#b9). */
   entryFence: 'kubenode.io/entry-fence',

@@ -28,7 +28,7 @@ it('keeps conditions as they are, and names the path of what its schema refuses'
   expect(NodeRemediers.validate(rule({ holdsFor: 3 }))).toEqual([{ path: 'spec.holdsFor', message: 'unknown field', code: 'Unknown' }]);
 });
 
-it('says of every action what it does, what it takes and how strong it is', () => {
+it('names for every action what it does, what it takes and how strong it is', () => {
   expect(Object.keys(ACTION_TRAITS).sort()).toEqual([...ACTIONS].sort());
   expect(Object.keys(ACTION_ARGS).sort()).toEqual([...ACTIONS].sort());
   expect(strengthOf('Replace')).toBeGreaterThan(strengthOf('Reboot'));

@@ -19,13 +19,16 @@ describe('G4h: a name from outside', () => {
     expect(pathOf(Nodes)).toBe('/api/v1/nodes');
   });
 
-  it.each([...BAD, 'A', 'a_b', '-a', 'a..b', 'x'.repeat(254)])('of which no Machine can be (%j) is that of no requester', (name) => {
-    expect(requesterOf(`kubenode:machine:web:${name}`)).toBeUndefined();
-    expect(requesterOf(`system:serviceaccount:web:kubenode-agent-${name}`)).toBeUndefined();
-    expect(requesterOf(`system:serviceaccount:web:kubenode-bootstrap-${name}`)).toBeUndefined();
-    expect(requesterOf(`kubenode:machine:${name}:a`)).toBeUndefined();
-    expect(isSubdomain(name)).toBe(false);
-  });
+  it.each([...BAD, 'A', 'a_b', '-a', 'a..b', 'x'.repeat(254)])(
+    'a name that no Machine can have (%j) is the name of no requester',
+    (name) => {
+      expect(requesterOf(`kubenode:machine:web:${name}`)).toBeUndefined();
+      expect(requesterOf(`system:serviceaccount:web:kubenode-agent-${name}`)).toBeUndefined();
+      expect(requesterOf(`system:serviceaccount:web:kubenode-bootstrap-${name}`)).toBeUndefined();
+      expect(requesterOf(`kubenode:machine:${name}:a`)).toBeUndefined();
+      expect(isSubdomain(name)).toBe(false);
+    },
+  );
 
   it('is of a namespace or an object by its form and length', () => {
     expect([isLabel('a'.repeat(63)), isLabel('a'.repeat(64)), isLabel('a.b'), isLabel('a-b'), isLabel('')]).toEqual([

@@ -1,7 +1,7 @@
 /*
  * Text that others wrote (a node, an agent, a cell, a server) reaches people's terminals, conditions and Events. It is made plain where it comes
  * in, again where it is copied, and once more where it is printed (docs/protocols.md#g7): no control characters, nothing that reorders or hides text,
- * one line, and not longer than what takes it holds.
+ * one line, and not longer than the field that takes it.
  */
 
 /** Of a message in status, in characters. */
@@ -12,7 +12,7 @@ export const LONGEST_CONDITION_MESSAGE = 8192;
 const LINES = /[\t\n\v\f\r\u0085\u2028\u2029]+/g;
 /** Control and format characters: the latter reorder text, or are not seen. */
 const STRANGE = /[\p{Cc}\p{Cf}]/gu;
-/** Also halves of characters, which no JSON may hold. */
+/** Also halves of characters, which no JSON may contain. */
 const NOT_PLAIN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
 /** One line in which every character is seen; what cannot be shown stands there as `\\u001b`. Cut at `limit` with an ellipsis. */

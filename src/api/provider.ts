@@ -1,5 +1,5 @@
 import { surroundings, type ErrorTable } from './errors.ts';
-/** What makes and unmakes machines. One conformance suite holds every provider to this. */
+/** Makes and removes machines. One conformance suite checks every provider against this. */
 
 /** What a new node needs to find its cell. `token` is a secret. */
 export interface NodeBootstrap {
@@ -11,7 +11,7 @@ export interface NodeBootstrap {
   providerID: string;
   /** Where relative artifact URLs are resolved; ends with a slash. */
   mirror?: string;
-  /** Public keys, a line each, of which one must have signed each component that the node runs. Pinned at its first start. */
+  /** Public keys, a line each. One of them must have signed each component that the node runs. Pinned at its first start. */
   componentKeys?: string;
 }
 
@@ -53,7 +53,7 @@ export interface InfraProvider {
   reboot?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;
   /**
    * Cuts the power, where the provider can, until `reboot`; can be repeated until the operation is retired. It is off once `get` says Stopped, which
-   * is the proof that nothing runs there any more.
+   * is the proof that no process runs there any more.
    */
   stop?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;
   /**

@@ -10,7 +10,7 @@ export const REHEARSAL_ANNOTATIONS = {
   maxJobs: 'kubenode.io/enforce-up-to-would-be-jobs',
 } as const;
 
-/** What holds where a rule sets nothing. */
+/** The defaults where a rule sets nothing. */
 export const REHEARSAL_DEFAULTS = { shadowSeconds: 600, maxJobs: 3 } as const;
 
 export interface RehearsalTerms {
@@ -18,11 +18,11 @@ export interface RehearsalTerms {
   maxJobs: number;
 }
 
-/** A rehearsal must be able to see its rule make a job: a match that begins in its first half has held before it ends. */
+/** A rehearsal must be able to see its rule make a job: a match that begins in its first half has lasted long enough before it ends. */
 export const leastShadowSeconds = ({ holdsForSeconds }: Pick<NodeRemedier['spec'], 'holdsForSeconds'>): number => 2 * holdsForSeconds;
 
 /**
- * What holds for a rule; its Shadow is never shorter than `leastShadowSeconds`. Throws nothing: `wrongTerms` finds what is not a whole number, which
+ * The terms of a rule; its Shadow is never shorter than `leastShadowSeconds`. Throws nothing: `wrongTerms` finds what is not a whole number, which
  * counts as absent.
  */
 export function rehearsalTerms({ metadata: { annotations }, spec }: Pick<NodeRemedier, 'metadata' | 'spec'>): RehearsalTerms {

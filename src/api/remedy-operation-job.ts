@@ -42,7 +42,7 @@ export const remedyOperationJobSpec = Type.Object({
   mode: Type.Optional(
     Type.Enum(['Shadow', 'Enforce'], { description: 'of the rule then; in Shadow it ends at once and asks for nothing. Absent: Enforce' }),
   ),
-  rung: Type.Integer({ minimum: 0, description: 'place in the ladder, from 0' }),
+  rung: Type.Integer({ minimum: 0, description: 'position in the ladder, from 0' }),
   attempt: Type.Integer({ minimum: 1, description: 'at this rung, from 1' }),
   action: Type.Enum([...ACTIONS]),
   args: Type.Optional(values('arguments of the action')),
@@ -77,7 +77,7 @@ export type JobBefore = Static<typeof jobBefore>;
 /** What of the proof has been seen so far. */
 export const jobProof = Type.Object({
   heartbeat: Type.Optional(Type.String({ description: "the condition's heartbeat when the action had ended: only another one counts" })),
-  since: Type.Optional(time('the proof has held since then')),
+  since: Type.Optional(time('since when the proof has been true')),
   transition: Type.Optional(Type.String({ description: "the condition's transition at `since`" })),
   bootID: Type.Optional(Type.String({ description: 'boot in which it began' })),
   relapsed: Type.Optional(
@@ -92,7 +92,7 @@ export const RemedyOperationJobs = defineKind({
   plural: 'remedyoperationjobs',
   shortNames: ['roj'],
   namespaced: true,
-  description: 'One repair of one node: why, what Defender said, each step with its times, and how it ended. Kept as the record.',
+  description: 'One repair of one node: why, the answer of Defender, each step with its times, and how it ended. Kept as the record.',
   spec: remedyOperationJobSpec,
   status: Type.Object({
     phase: Type.Optional(Type.Enum([...JOB_PHASES])),
@@ -166,7 +166,7 @@ export function isFinished(job: Pick<RemedyOperationJob, 'status'>): boolean {
     case 'Verifying':
       return false;
     default:
-      // A phase of a later version: nothing is known of it, so it counts as open.
+      // A phase of a later version: its meaning is not known, so it counts as open.
       phase satisfies never;
       return false;
   }

@@ -9,7 +9,7 @@ export interface RemoteTarget {
   host: string;
   port: number;
   user: string;
-  /** Public keys of which the host must prove one, as `ssh-ed25519 AAAA…`. Without any it is not spoken to. */
+  /** Public keys, as `ssh-ed25519 AAAA…`. The host must prove one of them. Without any no connection is made. */
   hostKeys: readonly string[];
 }
 
@@ -20,7 +20,7 @@ export type Script = string & { readonly [isScript]: true };
 /** A Script. It takes no substitutions, so that no input can become part of a program. */
 export function script(text: TemplateStringsArray): Script {
   const [program = ''] = text.raw;
-  if (program.includes("'")) throw new Error('a script is passed between single quotes, and must hold none');
+  if (program.includes("'")) throw new Error('a script is passed between single quotes, and must contain none');
   return program as Script;
 }
 
@@ -43,10 +43,10 @@ export interface RemoteResult {
 }
 
 export interface Remote {
-  /** Runs a script as root. Errors: `REMOTE_ERRORS`. After each of them the script may have run in part or whole, save where the code says otherwise. */
+  /** Runs a script as root. Errors: `REMOTE_ERRORS`. After each of them the script may have run in part or whole, except where the code excludes that. */
   run(target: RemoteTarget, call: RemoteCall, signal: AbortSignal): Promise<RemoteResult>;
   /**
-   * The keys that the host shows, which prove nothing until somebody has confirmed one. It ends within a time of its own. Errors: `TargetInvalid`,
+   * The keys that the host shows. They prove nothing until a person has confirmed one. It ends within a time of its own. Errors: `TargetInvalid`,
    * `SshMissing`, `HostUnreachable`, `RemoteTimeout`.
    */
   shownKeys(host: string, port: number, signal: AbortSignal): Promise<string[]>;
@@ -56,7 +56,7 @@ export const REMOTE_ERRORS = {
   TargetInvalid: surroundings('host, port, user or key cannot be such; nothing was tried'),
   SshMissing: surroundings('this machine has no OpenSSH client; nothing was tried'),
   HostUnresolved: surroundings('the name has no address; nothing was run'),
-  HostUnreachable: surroundings('nobody answers there, or refuses the connection; nothing was run'),
+  HostUnreachable: surroundings('no host answers there, or it refuses the connection; nothing was run'),
   HostKeyUnknown: surroundings('no key of the host was given or confirmed; nothing was run'),
   HostKeyChanged: surroundings('the host proves none of the keys that are pinned; nothing was run'),
   AuthRefused: surroundings('the host takes none of the keys offered; nothing was run'),

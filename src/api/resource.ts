@@ -11,7 +11,7 @@ export interface Resource<T extends KubeObject = KubeObject> {
   readonly namespaced: boolean;
   /**
    * Narrows what a server sent; throws a CodedError when it is not an object of this kind.
-   * This is the only place where JSON from outside gets its type.
+   * This is the only code where JSON from outside gets its type.
    */
   readonly parse: (value: unknown) => T;
 }
@@ -26,7 +26,7 @@ export interface ObjectKey {
   name: string;
 }
 
-/** `namespace/name`, or `name` alone. Names and namespaces never hold a slash. */
+/** `namespace/name`, or `name` alone. Names and namespaces never contain a slash. */
 export function keyOf(key: ObjectKey): string {
   return key.namespace === undefined || key.namespace === '' ? key.name : `${key.namespace}/${key.name}`;
 }

@@ -5,7 +5,7 @@ import { defineKind } from './kind/definition.ts';
 /** Of one Rollout. */
 export const MOST_UNITS = 500;
 /** Clusters of one unit of a Rollout. */
-export const MOST_PLACES = 500;
+export const MOST_PLACEMENTS = 500;
 
 /** One unit on its way: from what to what, on which clusters. Immutable once written. */
 export const rolloutUnit = Type.Object({
@@ -17,7 +17,8 @@ export const rolloutUnit = Type.Object({
       from: Type.Optional(Type.String({ description: 'digest wanted before; absent: the unit is new here' })),
       commit: Type.Optional(
         Type.String({
-          description: 'that renders `digest`, where `spec.commit` does not: it is held back here, since too many machines would go',
+          description:
+            'that renders `digest`, where `spec.commit` does not: the content of the commit waits here, since too many machines would go',
         }),
       ),
       machines: Type.Optional(
@@ -30,7 +31,7 @@ export const rolloutUnit = Type.Object({
       ),
     }),
     ['name'],
-    { maxItems: MOST_PLACES },
+    { maxItems: MOST_PLACEMENTS },
   ),
 });
 export type RolloutUnit = Static<typeof rolloutUnit>;
@@ -49,7 +50,7 @@ export const rolloutUnitStatus = Type.Object({
   lane: Type.Enum(['Forward', 'Restore', 'Mixed'], { description: 'Restore: back to a digest that was verified there' }),
   stage: Type.Optional(Type.String({ description: 'stage under way' })),
   soakUntil: Type.Optional(time()),
-  pausedBy: Type.Optional(Type.String({ description: 'Rollout whose pause holds a digest of this unit' })),
+  pausedBy: Type.Optional(Type.String({ description: 'Rollout whose pause blocks a digest of this unit' })),
   revoked: Type.Optional(
     Type.Boolean({ description: 'the digest is revoked on a cluster: no restore leads to it until a human retries this Rollout' }),
   ),
@@ -70,7 +71,7 @@ export const rolloutUnitStatus = Type.Object({
         message: Type.Optional(Type.String({ maxLength: 1024 })),
       }),
       ['name'],
-      { maxItems: MOST_PLACES },
+      { maxItems: MOST_PLACEMENTS },
     ),
   ),
 });
@@ -106,7 +107,7 @@ export const Rollouts = defineKind({
     paused: Type.Optional(
       Type.Boolean({ description: 'forward lanes of these digests stop where they are, in newer Rollouts too; restore goes on' }),
     ),
-    retry: Type.Optional(Type.String({ description: 'a new value lifts halts and revocations of these digests: a human says go again' })),
+    retry: Type.Optional(Type.String({ description: 'a new value lifts halts and revocations of these digests: a human lets them go on' })),
   }),
   status: Type.Object({
     phase: Type.Optional(Type.Enum([...UNIT_PHASES])),

@@ -10,7 +10,7 @@ const USER = '^[A-Za-z_][A-Za-z0-9_.-]*$';
 export const sshConfig = Type.Object(
   {
     address: Type.String({ pattern: HOST, maxLength: 253, description: 'name or address by which its sshd is reached' }),
-    port: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_535, description: '22 unless it is said' })),
+    port: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_535, description: 'default 22' })),
     user: Type.Optional(Type.String({ pattern: USER, maxLength: 64, description: 'root, or who becomes it by sudo without a password' })),
     hostKeys: Type.Optional(
       Type.Array(Type.String({ maxLength: 8192, description: '`ssh-ed25519 AAAA…`' }), {
@@ -23,7 +23,7 @@ export const sshConfig = Type.Object(
 );
 export type SshConfig = Static<typeof sshConfig>;
 
-/** What is wrong with it, with paths relative to it; undefined where nothing is. */
+/** What is wrong with it, with paths relative to it; undefined where it is valid. */
 export function sshConfigErrors(config: Record<string, unknown>): { path: string; message: string }[] {
   const errors: { path: string; message: string }[] = [];
   const { address, port, user, hostKeys, ...others } = config;
@@ -40,7 +40,7 @@ export function sshConfigErrors(config: Record<string, unknown>): { path: string
   return errors;
 }
 
-/** Only of what has no validation errors. */
+/** Only for a target without validation errors. */
 export function readSshConfig(config: Record<string, unknown> | undefined): SshConfig | undefined {
   return config === undefined || sshConfigErrors(config).length > 0 ? undefined : (config as SshConfig);
 }

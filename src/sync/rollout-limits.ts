@@ -5,7 +5,7 @@
 import type { Fleet } from '../api/fleet.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { LONGEST_MESSAGE, plainText } from '../api/plain-text.ts';
-import { MOST_PLACES, MOST_UNITS, type Rollout, type RolloutUnit, type RolloutUnitStatus } from '../api/rollout.ts';
+import { MOST_PLACEMENTS, MOST_UNITS, type Rollout, type RolloutUnit, type RolloutUnitStatus } from '../api/rollout.ts';
 import { syncError } from './errors.ts';
 
 type Spec = Rollout['spec'];
@@ -23,13 +23,13 @@ export function refuseTooLarge(fleet: Fleet, { units, stages }: Pick<Spec, 'unit
   const placements = units.reduce((sum, { clusters }) => sum + clusters.length, 0);
   const widest = units.reduce((most, { clusters }) => Math.max(most, clusters.length), 0);
   // The size of one that has too many is not asked for: it may be far larger than memory should hold.
-  const isCounted = units.length <= MOST_UNITS && widest <= MOST_PLACES;
+  const isCounted = units.length <= MOST_UNITS && widest <= MOST_PLACEMENTS;
   const bytes = isCounted ? bytesOf(largest(fleet, { units, stages })) : undefined;
   if (bytes !== undefined && bytes <= MOST_BYTES) return;
   const found = `it changes ${units.length} units on up to ${widest} clusters each, ${placements} (unit, cluster) pairs in all`;
   const limit =
     bytes === undefined
-      ? `one Rollout has at most ${MOST_UNITS} units and ${MOST_PLACES} clusters of each`
+      ? `one Rollout has at most ${MOST_UNITS} units and ${MOST_PLACEMENTS} clusters of each`
       : `its Rollout would have up to ${bytes} bytes with its status, and at most ${MOST_BYTES} are stored: with names as these about ${Math.floor((placements * MOST_BYTES) / bytes)} pairs`;
   throw syncError('CommitTooLarge', `${found}; ${limit}`, {
     next: 'split the commit: let it change fewer units, or units of fewer clusters, and push the next part when the Fleet has accepted this one',

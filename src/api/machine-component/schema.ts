@@ -51,7 +51,7 @@ const systemd = () =>
       ),
       restartSeconds: Type.Optional(Type.Integer({ ...NUMBERS.restartSeconds, description: 'between the end and a restart' })),
       startTimeoutSeconds: Type.Optional(
-        Type.Integer({ ...NUMBERS.startTimeoutSeconds, description: 'until a service of type notify says that it is ready' }),
+        Type.Integer({ ...NUMBERS.startTimeoutSeconds, description: 'until a service of type notify reports that it is ready' }),
       ),
       oomScoreAdjust: Type.Optional(Type.Integer({ ...NUMBERS.oomScoreAdjust })),
       limitNOFILE: limit('open files'),
@@ -221,7 +221,7 @@ export const machineComponentSpec = Type.Object({
       {
         maxItems: 64,
         description:
-          'what sets may say: any other value is refused. Absent: sets may say anything; where signatures are demanded, nothing, since no signature covers values',
+          'values that sets may give: any other value is refused. Absent: sets may give any value; where signatures are demanded, none, since no signature covers values',
       },
     ),
   ),
@@ -240,7 +240,7 @@ export const machineComponentSpec = Type.Object({
     ),
   ),
   healthDeadlineSeconds: Type.Optional(
-    seconds('all probes must hold by then after a switch, else the node goes back', {
+    seconds('all probes must pass within this time after a switch, else the node goes back', {
       default: COMPONENT_DEFAULTS.healthDeadlineSeconds,
       minimum: 1,
     }),

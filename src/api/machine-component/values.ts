@@ -11,7 +11,7 @@ export const UNPACKS = ['None', 'TarGz'] as const;
 export const DRIFT_REACTIONS = ['Repair', 'Report', 'Ignore'] as const;
 export const RELOADS = ['None', 'SIGHUP'] as const;
 
-/** What holds where a component leaves a field out. Another default is another version of the form that is signed (component-form.ts). */
+/** The defaults where a component leaves a field out. Another default is another version of the form that is signed (component-form.ts). */
 export const COMPONENT_DEFAULTS = { healthDeadlineSeconds: 300 } as const;
 export const ARTIFACT_DEFAULTS = { unpack: 'None' } as const;
 export const FILE_DEFAULTS = { mode: '0644', onDrift: 'Repair' } as const;

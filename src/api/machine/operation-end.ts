@@ -10,7 +10,7 @@ export interface OperationEnd {
 
 export type OperationState =
   | { state: 'None' }
-  /** `report`: undefined while nothing is reported of it. */
+  /** `report`: undefined while the agent reports nothing of it. */
   | { state: 'UnderWay'; order: Operation; report: OperationStatus | undefined }
   /** The cell took the order back, so a report ends nothing any more. */
   | { state: 'Cancelled'; order: Operation }
@@ -20,7 +20,7 @@ export type OperationState =
 export const isControllerOperation = (action: string | undefined): action is ControllerOperation =>
   CONTROLLER_OPERATIONS.some((each) => each === action);
 
-/** What is reported of an operation. Where another order has taken its place on the Machine it is not known who carried it out. */
+/** What is reported of an operation. Where another order has replaced it on the Machine it is not known who carried it out. */
 function reportOf({ spec, status }: Machine, id: string): OperationStatus | undefined {
   const { operation: order } = spec;
   const { operation, repair } = status ?? {};
@@ -29,7 +29,7 @@ function reportOf({ spec, status }: Machine, id: string): OperationStatus | unde
 }
 
 /**
- * How the operation of this ID ended, also where its order was taken back or another one has taken its place: what was done on the machine stays
+ * How the operation of this ID ended, also where its order was taken back or another one has replaced it: what was done on the machine stays
  * done. undefined: no end is reported.
  */
 export function reportedEnd(machine: Machine, id: string): OperationEnd | undefined {

@@ -37,7 +37,7 @@ export const componentEntry = Type.Object({
   ),
   lane: Type.Optional(
     Type.Enum([...LANES], {
-      description: 'Restore: back to what was verified here, because the set says so or this machine failed; absent: Forward',
+      description: 'Restore: back to what was verified here, because the set wants it or this machine failed; absent: Forward',
     }),
   ),
   failed: Type.Optional(
@@ -74,7 +74,7 @@ export const operation = Type.Object({
         }),
         at: time('when this was written'),
       },
-      { description: 'if it comes to nothing (Cancelled, Superseded, TransientFailure) the next try waits, longer each time' },
+      { description: 'if it has no effect (Cancelled, Superseded, TransientFailure) the next try waits, longer each time' },
     ),
   ),
   restores: Type.Optional(
@@ -89,15 +89,15 @@ export const operation = Type.Object({
         last: Type.String({ description: 'id of the last of them' }),
         isOver: Type.Optional(Type.Boolean({ description: 'it came to an end: what asks again asks as a Change' })),
       }),
-      { maxItems: 128, description: 'what was restored here, of the entries that still say so; carried from one operation to the next' },
+      { maxItems: 128, description: 'what was restored here, for the entries that still want it; carried from one operation to the next' },
     ),
   ),
 });
 
-/** The mark by which a set says that a machine is to go. Until the Machine is deleted it can be taken back by removing it (docs/protocols.md#c8a). */
+/** The mark by which a set lets a machine go. Until the Machine is deleted it can be taken back by removing it (docs/protocols.md#c8a). */
 const retire = Type.Object(
   {
-    epoch: Type.Integer({ minimum: 0, description: 'term of the leader that last confirmed it; of another term nothing is done for it' }),
+    epoch: Type.Integer({ minimum: 0, description: 'term of the leader that last confirmed it; a mark of another term has no effect' }),
     reason: Type.Optional(Type.String({ maxLength: 256 })),
   },
   { description: 'its MachineSet has one machine too many: it is drained under a reservation, then deleted' },
@@ -115,7 +115,7 @@ export const componentStatus = Type.Object({
     description: 'revision whose content is switched to here: equals `revision` once it is carried out',
   }),
   state: Type.Enum([...COMPONENT_STATES]),
-  needs: Type.Optional(Type.Enum([...DISRUPTIONS], { description: 'while Waiting: the class of what is announced' })),
+  needs: Type.Optional(Type.Enum([...DISRUPTIONS], { description: 'while Waiting: class of the announced change' })),
   needsFor: Type.Optional(
     Type.Enum(['Change', 'Drift'], { description: 'while Waiting: a new entry, or a repair of drift that would restart or more' }),
   ),
@@ -129,7 +129,7 @@ export const componentStatus = Type.Object({
     }),
   ),
   refused: Type.Optional(Type.Object({ revision: Type.Integer(COUNT), reason: Type.String({ maxLength: 256 }) })),
-  bootID: Type.Optional(Type.String({ maxLength: 128, description: 'boot in which the probes last held since the switch' })),
+  bootID: Type.Optional(Type.String({ maxLength: 128, description: 'boot in which the probes last passed since the switch' })),
   switchedAt: Type.Optional(time("by the agent's clock; to read, not to decide")),
   healthySince: Type.Optional(time("by the agent's clock; to read, not to decide")),
   driftRepairs: Type.Optional(Type.Integer(COUNT)),
@@ -163,15 +163,17 @@ export const verifiedContent = Type.Object({
   since: time("by the controller's clock"),
 });
 
-/** Since when a component has held without a break. A soak of another revision or boot is another soak. */
+/** Since when a component has passed its probes without a break. A soak of another revision or boot is another soak. */
 export const soak = Type.Object({
   name: Type.String({ minLength: 1 }),
-  revision: Type.Integer({ minimum: 1, description: 'of the entry that holds' }),
+  revision: Type.Integer({ minimum: 1, description: 'of the entry whose probes pass' }),
   bootID: Type.Optional(
-    Type.String({ maxLength: 128, description: 'boot in which it holds; absent: it was removed, and has no boot to survive' }),
+    Type.String({ maxLength: 128, description: 'boot in which its probes pass; absent: it was removed, and has no boot to survive' }),
   ),
   since: time("by the controller's clock"),
-  done: Type.Optional(Type.Boolean({ description: 'a removal that held through its soak; what was installed becomes `verified` instead' })),
+  done: Type.Optional(
+    Type.Boolean({ description: 'a removal that lasted through its soak; what was installed becomes `verified` instead' }),
+  ),
 });
 
 /** What a rule with time needs to know over restarts: when a controller first and last saw what the key names (docs/protocols.md#f2). */
@@ -251,7 +253,7 @@ export const machineTemplateSpec = {
   ),
   failureDomain: Type.Optional(Type.String()),
   drainTimeoutSeconds: Type.Optional(seconds('after this a drain gives up', { default: 600 })),
-  operationTimeoutSeconds: Type.Optional(seconds('an order not begun by then is cancelled', { default: 900, minimum: 1 })),
+  operationTimeoutSeconds: Type.Optional(seconds('an order not begun within this time is cancelled', { default: 900, minimum: 1 })),
 };
 
 export const machineSpec = Type.Object({
@@ -287,7 +289,7 @@ export const machineStatus = Type.Object({
   verified: Type.Optional(
     atomic(verifiedContent, { maxItems: 128, description: 'the two last verified contents of each component, newest first' }),
   ),
-  soaks: Type.Optional(atomic(soak, { maxItems: 64, description: 'components that hold and are not verified yet' })),
+  soaks: Type.Optional(atomic(soak, { maxItems: 64, description: 'components whose probes pass and that are not verified yet' })),
   firstReadyAt: Type.Optional(
     time(
       "when its Node was first seen Ready, by the controller's clock; never changed. Without it the machine is new: nothing ever ran there",

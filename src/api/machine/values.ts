@@ -14,7 +14,7 @@ export const ENTRY_ACTIONS = ['Install', 'Remove'] as const;
 /** As of the MachineComponent: an agent that reports a longer one could store nothing at all. */
 export const LONGEST_COMPONENT_NAME = 63;
 
-/** No revision is above it, so that an agent cannot report one that no entry exceeds in a number that JSON and the schema hold. */
+/** No revision is above it. So an agent cannot report a revision so high that no entry can exceed it in the numbers of JSON and the schema. */
 export const LAST_REVISION = 2_147_483_647;
 
 /** Why an operation is Cancelled. `Released`: an operator gave it up. */

@@ -11,7 +11,7 @@ export const rung = Type.Object({
     Type.Integer({
       minimum: 1,
       maximum: 86_400,
-      description: 'from the order: by then the proof of recovery must have begun; default 600',
+      description: 'from the order: within this time the proof of recovery must have begun; default 600',
     }),
   ),
   cooldownSeconds: Type.Optional(
@@ -50,7 +50,7 @@ export const nodeRemedierSpec = Type.Object({
   priority: Type.Optional(
     Type.Integer({ minimum: 0, maximum: 1000, description: 'of two rules on one machine the higher acts; default 0' }),
   ),
-  mode: Type.Optional(Type.Enum(['Shadow', 'Enforce'], { description: 'Shadow only says what it would do; default Shadow' })),
+  mode: Type.Optional(Type.Enum(['Shadow', 'Enforce'], { description: 'Shadow only reports what it would do; default Shadow' })),
   pools: Type.Optional(atomic(Type.String({ minLength: 1 }), { minItems: 1, description: 'namespaces; absent: all' })),
   selector: Type.Optional(labelSelector()),
   unitDigest: Type.Optional(Type.String({ description: 'written by sync' })),

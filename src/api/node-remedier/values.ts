@@ -37,7 +37,7 @@ export const CONTROLLER_OPERATIONS = ['MigratePods', 'Replace', 'PowerCycle'] as
 export type ControllerOperation = (typeof CONTROLLER_OPERATIONS)[number];
 export type RepairOperation = (typeof AGENT_OPERATIONS)[number] | ControllerOperation;
 
-/** What holds where a rung sets nothing. */
+/** The defaults where a rung sets nothing. */
 export const RUNG_DEFAULTS = { attempts: 1, timeoutSeconds: 600, cooldownSeconds: 0 } as const;
 
 interface Argument {
