@@ -8,7 +8,7 @@ export interface IndexedMachine {
   uid: string;
   /** namespace/name */
   name: string;
-  /** Every scope it belongs to, each once; also those of sets that want nothing of it now. */
+  /** Every scope it belongs to, each once; also the scopes of sets that want nothing of it now. */
   scopes: readonly string[];
   /** Node absent, not Ready=True by a fresh heartbeat, or unschedulable by anyone (docs/protocols.md#d7). A deletion alone is not. */
   unavailable: boolean;
@@ -43,7 +43,7 @@ export interface AvailabilityIndex {
 }
 
 export interface WritableAvailabilityIndex extends AvailabilityIndex {
-  /** In the place of what its UID had. */
+  /** Replaces what its UID had. */
   put(machine: IndexedMachine): void;
   remove(uid: string): void;
   clear(): void;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createReleaseMarks } from './evidence.ts';
 
-test('D4: nothing is reserved before the stores have passed every release, and what they passed is forgotten', () => {
+test('D4: no machine is reserved before the stores have passed every release, and passed releases are forgotten', () => {
   const marks = createReleaseMarks();
   expect(marks.allPassed()).toBe(true);
   const passed = { first: false, second: false };

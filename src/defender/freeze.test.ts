@@ -22,7 +22,7 @@ describe('D11: a Freeze', () => {
     expect(frozenBy([freeze('narrow', { stops: ['Repair'] }), freeze('wide')], 'Change', 'web')?.metadata.name).toBe('wide');
   });
 
-  test('says who froze and why', () => {
+  test('names who froze and why', () => {
     expect(frozenVerdict(freeze('sale', { reason: 'double eleven' }))).toEqual({
       allowed: false,
       limit: 'Freeze/sale',
@@ -30,7 +30,7 @@ describe('D11: a Freeze', () => {
     });
   });
 
-  test('says what ends it also where nobody gave a reason', () => {
+  test('names what ends it also where there is no reason', () => {
     expect(frozenVerdict(freeze('sale')).wouldPassWhen).toBe('Freeze sale is deleted');
   });
 });

@@ -38,7 +38,7 @@ describe('windows', () => {
     expect(refusal(spec({ windows: [nights] }), request('a'), now) === undefined).toBe(open);
   });
 
-  test('say when they open next, in their zone and in UTC', () => {
+  test('report when they open next, in their zone and in UTC', () => {
     expect(refusal(spec({ windows: [nights] }), request('a'))).toEqual({
       allowed: false,
       limit: 'p/nights',
@@ -46,13 +46,13 @@ describe('windows', () => {
     });
   });
 
-  test('hold what they name, and all but Restore where they name nothing', () => {
-    const held = (windows: NonNullable<DefenderPolicySpec['windows']>) =>
+  test('block what they name, and all but Restore where they name nothing', () => {
+    const blocked = (windows: NonNullable<DefenderPolicySpec['windows']>) =>
       [request('a'), repair(), restore, deletion].map((asked) => refusal(spec({ windows }), asked) !== undefined);
-    expect(held([nights])).toEqual([true, true, false, true]);
-    expect(held([{ ...nights, classes: ['Change'] }])).toEqual([true, false, false, false]);
-    expect(held([{ ...nights, classes: ['Restore'] }])).toEqual([false, false, true, false]);
-    expect(held([{ ...nights, pools: ['db'] }])).toEqual([false, false, false, false]);
+    expect(blocked([nights])).toEqual([true, true, false, true]);
+    expect(blocked([{ ...nights, classes: ['Change'] }])).toEqual([true, false, false, false]);
+    expect(blocked([{ ...nights, classes: ['Restore'] }])).toEqual([false, false, true, false]);
+    expect(blocked([{ ...nights, pools: ['db'] }])).toEqual([false, false, false, false]);
   });
 
   test('of one policy open one for another; each policy must be open', () => {
@@ -76,7 +76,7 @@ describe('freezes', () => {
     expect(refusal(spec({ freezes: [sale] }), request('a'), now) !== undefined).toBe(frozen);
   });
 
-  test('say why, and when something may begin again: after them, and inside a window', () => {
+  test('report why, and when an operation may begin again: after them, and inside a window', () => {
     expect(refusal(spec({ freezes: [sale] }), request('a'), '2026-11-10T00:00Z')).toEqual({
       allowed: false,
       limit: 'p/sale',
@@ -88,13 +88,13 @@ describe('freezes', () => {
   });
 
   test('stop no Restore unless they name it, and only the pools they name', () => {
-    const held = (change: object) =>
+    const blocked = (change: object) =>
       [request('a'), repair(), restore, deletion].map(
         (asked) => refusal(spec({ freezes: [{ ...sale, ...change }] }), asked, '2026-11-10T00:00Z') !== undefined,
       );
-    expect(held({})).toEqual([true, true, false, true]);
-    expect(held({ classes: ['Restore', 'Delete'] })).toEqual([false, false, true, true]);
-    expect(held({ pools: ['db'] })).toEqual([false, false, false, false]);
+    expect(blocked({})).toEqual([true, true, false, true]);
+    expect(blocked({ classes: ['Restore', 'Delete'] })).toEqual([false, false, true, true]);
+    expect(blocked({ pools: ['db'] })).toEqual([false, false, false, false]);
   });
 });
 
@@ -119,7 +119,7 @@ describe('actions', () => {
     expect(refusal(spec(gpu), request('a', { labels }))).toBeUndefined();
   });
 
-  test('must be allowed by every entry that matches; what says no action is allowed by none', () => {
+  test('must be allowed by every entry that matches; an entry without actions allows none', () => {
     const both = { actions: [...gpu.actions, { selector: { tier: 'x' }, allowed: ['Reboot' as const] }] };
     expect(refusal(spec(both), repair({ labels, action: 'RestartComponent' }))?.wouldPassWhen).toContain('tier=x');
     const { action: _, ...unnamed } = repair({ labels });
@@ -158,7 +158,7 @@ describe('the breaker', () => {
     expect(refusal(policy, inRack('8'), now, [...broken, counted('z', { scopes: ['cluster', 'rack/8'] })])).toBeUndefined();
   });
 
-  test('never stops recovery: neither Restore nor the deletion of what is ill already', () => {
+  test('never stops recovery: neither Restore nor the deletion of a machine that is unhealthy already', () => {
     expect(refusal(policy, inRack('7', { kind: 'Change', class: 'Restore' }), now, broken)).toBeUndefined();
     expect(refusal(policy, inRack('7', { kind: 'Delete', class: 'Change' }), now, broken)).toBeUndefined();
   });
@@ -176,7 +176,7 @@ describe('the breaker', () => {
     ).toBeUndefined();
   });
 
-  test('D8: says no where the place or its size is not known', () => {
+  test('D8: refuses where the zone or rack, or its size, is not known', () => {
     expect(refusal(policy, repair(), now, broken)?.wouldPassWhen).toBe('the machine or its Node has the label topology.kubenode.io/rack');
     expect(refusal(policy, inRack('9'), now, broken)?.wouldPassWhen).toBe('the machines of rack/9 are known');
   });

@@ -2,14 +2,14 @@
 import { resolveCount } from '../api/batches.ts';
 import { nextOpen, type Calendar } from '../api/calendar.ts';
 import { DefenderPolicies, type DefenderPolicy, type LimitClass } from '../api/defender-policy.ts';
-import { calendarOfFreeze, calendarOfWindow, speaksOf, YEAR_MS } from '../api/defender-policy-check.ts';
+import { calendarOfFreeze, calendarOfWindow, isFor, YEAR_MS } from '../api/defender-policy-check.ts';
 import { API_VERSION, type FieldError } from '../api/kind.ts';
 import { matchesLabels, selectorText } from '../api/selector.ts';
 import { zonedText } from '../api/zoned-time.ts';
 import type { ScopeUsage } from './scope-usage.ts';
 import { poolOf, type LimitSources } from './limits.ts';
 import { classOf, type Subject, type Verdict } from './request.ts';
-import { CLUSTER_SCOPE, placeIn, poolScope } from './scopes.ts';
+import { CLUSTER_SCOPE, topologyIn, poolScope } from './scopes.ts';
 
 type Policy = Pick<DefenderPolicy, 'metadata' | 'spec'>;
 export type Refusal = Verdict & { allowed: false };
@@ -90,8 +90,8 @@ function untimely(policy: Policy, asked: LimitClass, pool: string, nowMs: number
     return asked === 'Restore'
       ? undefined
       : refused(name, `${DefenderPolicies.kind} ${name} is corrected: \`${error.path}\` ${error.message}`);
-  const windows = all.windows.filter(({ spec }) => speaksOf(spec, asked, pool));
-  const freezes = all.freezes.filter(({ spec }) => speaksOf(spec, asked, pool));
+  const windows = all.windows.filter(({ spec }) => isFor(spec, asked, pool));
+  const freezes = all.freezes.filter(({ spec }) => isFor(spec, asked, pool));
   const calendars = { windows: windows.map(({ calendar }) => calendar), freezes: freezes.map(({ calendar }) => calendar) };
   const freeze = freezes.find(({ calendar }) => calendar.at(nowMs) !== undefined);
   if (freeze === undefined && (windows.length === 0 || windows.some(({ calendar }) => calendar.at(nowMs) !== undefined))) return undefined;
@@ -121,8 +121,8 @@ function unbearable(policy: Policy, subject: Subject): Refusal | undefined {
 }
 
 /**
- * Many machines of one place that are ill at once have one cause, and a repair of each is no cure for it. Stops harm, never recovery: neither
- * Restore nor the deletion of a machine that is ill already.
+ * Many machines of one zone or rack that are unhealthy at once have one cause, and a repair of each does not remove it. Stops harm, never recovery: neither
+ * Restore nor the deletion of a machine that is unhealthy already.
  */
 function tripped(policy: Policy, subject: Subject, usage: ScopeUsage): Refusal | undefined {
   const { breaker } = policy.spec;
@@ -136,7 +136,7 @@ function tripped(policy: Policy, subject: Subject, usage: ScopeUsage): Refusal |
       ? CLUSTER_SCOPE
       : breaker.scope === 'Pool'
         ? poolScope(poolOf(subject.machine))
-        : placeIn(subject.scopes, breaker.scope);
+        : topologyIn(subject.scopes, breaker.scope);
   if (scope === undefined) return refused(limit, lacking(breaker.scope === 'Zone' ? 'Zone' : 'Rack'));
   const total = usage.total(scope);
   if (total === undefined) return refused(limit, `the machines of ${scope} are known`);
@@ -144,14 +144,14 @@ function tripped(policy: Policy, subject: Subject, usage: ScopeUsage): Refusal |
   const outage = usage.outage(scope);
   if (outage.machines <= max) return undefined;
   const { holders, shared } = outage.who();
-  const saying = shared.length === 0 ? '' : `; most of them say ${shared.slice(0, 3).join(', ')}`;
+  const symptoms = shared.length === 0 ? '' : `; most of them say ${shared.slice(0, 3).join(', ')}`;
   return {
     allowed: false,
     limit,
     used: outage.machines,
     of: max,
     holders: [...holders],
-    wouldPassWhen: `at most ${max} of the ${total} machines of ${scope} are unavailable by themselves: suspect ${scope}${saying}`,
+    wouldPassWhen: `at most ${max} of the ${total} machines of ${scope} are unavailable by themselves: suspect ${scope}${symptoms}`,
   };
 }
 

@@ -5,7 +5,7 @@ import type { Machine } from '../api/machine.ts';
 import type { Json, Stored } from '../api/wire.ts';
 import { jsonPatch } from '@kubenode/embedded/testing';
 import type { JsonPatchOperation } from '../kube/client.ts';
-import { holds, machinePatch, nodePatch } from './guarded-patch.ts';
+import { isMet, machinePatch, nodePatch } from './guarded-patch.ts';
 
 const LIVE = { known: false };
 const metadata = { name: 'a', uid: 'u', resourceVersion: '7', creationTimestamp: '2026-11-19T12:00:00Z' };
@@ -49,16 +49,16 @@ const lifted = node(({ metadata: { annotations }, spec }) => {
 function applied(patch: JsonPatchOperation[], live: object): Stored<Node & Machine> | undefined {
   try {
     const result = jsonPatch(live as Json, patch as object as Json) as object as Stored<Node & Machine>;
-    expect(holds(patch, live as Stored<Node>)).toBe(true);
+    expect(isMet(patch, live as Stored<Node>)).toBe(true);
     return result;
   } catch {
-    expect(holds(patch, live as Stored<Node>)).toBe(false);
+    expect(isMet(patch, live as Stored<Node>)).toBe(false);
     return undefined;
   }
 }
 
 describe('C4a: a write of a Node', () => {
-  test('takes effect whatever the node has written of it meanwhile, and leaves that', () => {
+  test('takes effect after any write of the node meanwhile, and keeps that write', () => {
     const live = node((copy) => {
       copy.metadata.resourceVersion = '99';
       copy.metadata.annotations = { ...copy.metadata.annotations, 'example.com/x': 'y' };
@@ -163,7 +163,7 @@ describe('C4a: a write of a Machine', () => {
       LIVE,
     );
 
-  test('takes effect whatever its agent has written meanwhile, and leaves that', () => {
+  test('takes effect after any write of its agent meanwhile, and keeps that write', () => {
     const live = machine((copy) => {
       copy.metadata.resourceVersion = '99';
       copy.status = { operation: { id: 'r0', state: 'Done', outcome: 'Succeeded' } };
@@ -201,7 +201,7 @@ describe('C4a: a write of a Machine', () => {
     ).toBeUndefined();
   });
 
-  test('of its conditions leaves those of others as they are meanwhile, and is conditioned on its own', () => {
+  test('of its conditions leaves the conditions of others as they are meanwhile, and is conditioned on its own', () => {
     const condition = (type: string, status: 'True' | 'False') => ({ type, status, reason: 'r', message: '', lastTransitionTime: '' });
     const withConditions = (...conditions: ReturnType<typeof condition>[]) =>
       machine((copy) => void (copy.status = { ...copy.status, conditions }));

@@ -51,14 +51,14 @@ export function nodePatch(read: Stored<Node>, wanted: Stored<Node>, { known }: R
 }
 
 /**
- * `read` with the server's records of `live`, where nothing else differs that this write is conditioned on, and `unschedulable` is ours still; undefined otherwise. The
- * records are a list, whose places a node changes by what it writes of its own.
+ * `read` with the server's records of `live`, where no other field differs that this write is conditioned on, and `unschedulable` is ours still; undefined otherwise. The
+ * records are a list, and a node changes their positions by its own writes.
  */
 export function withRecordMoved(read: Stored<Node>, wanted: Stored<Node>, live: Stored<Node>): Stored<Node> | undefined {
   if (ownership(read, wanted).length === 0) return undefined;
   const { managedFields } = live.metadata;
   const moved: Stored<Node> = { ...read, metadata: { ...read.metadata, ...(managedFields === undefined ? {} : { managedFields }) } };
-  return ownership(moved, wanted).length > 0 && holds(nodePatch(moved, wanted, { known: false }), live) ? moved : undefined;
+  return ownership(moved, wanted).length > 0 && isMet(nodePatch(moved, wanted, { known: false }), live) ? moved : undefined;
 }
 
 /** What else a decision about a Machine depends on; by default our fence against orders. */
@@ -96,8 +96,8 @@ export function machinePatch(
   return patchOf(read, conditions, changes);
 }
 
-/** Whether every condition of the patch holds for the object. */
-export function holds(patch: readonly JsonPatchOperation[], object: KubeObject): boolean {
+/** Whether the object meets every condition of the patch. */
+export function isMet(patch: readonly JsonPatchOperation[], object: KubeObject): boolean {
   return patch.every(({ op, path, value }) => {
     if (op !== 'test') return true;
     const parts = partsOf(path);
@@ -116,11 +116,11 @@ interface Change {
   path: Path;
   /** undefined: none. */
   value: unknown;
-  /** At a place of a list: `path` is what was read there. */
+  /** At a position in a list: `path` is where it was read. */
   inList?: 'replace' | 'append';
 }
 
-/** One by one, since an agent writes one of them, too. They keep their places: a list of them is merged by type. */
+/** One by one, since an agent writes one of them, too. They keep their positions: a list of them is merged by type. */
 function conditionChanges(read: Stored<Machine>, wanted: Stored<Machine>, whole: Change): Change[] {
   const before = read.status?.conditions ?? [];
   const after = wanted.status?.conditions ?? [];
@@ -134,7 +134,7 @@ function conditionChanges(read: Stored<Machine>, wanted: Stored<Machine>, whole:
   });
 }
 
-/** Of two objects at one place, where they differ. */
+/** The differences between two objects at one path. */
 function difference(read: KubeObject, wanted: KubeObject, path: Path): Change[] {
   const value = at(wanted, path);
   return canonicalOf(at(read, path)) === canonicalOf(value) ? [] : [{ path, value }];
@@ -169,7 +169,7 @@ function patchOf(read: KubeObject, conditions: JsonPatchOperation[], changes: re
   return [...tests.values(), ...writes];
 }
 
-/** The server takes a test for null as one for absence, where the parent is there: of what is absent the highest that is. */
+/** The server takes a test for null as a test for absence, if the parent exists: so the highest absent field is tested. */
 function testing(object: KubeObject, path: Path): JsonPatchOperation {
   for (let depth = 1; depth <= path.length; depth++) {
     const upTo = path.slice(0, depth);

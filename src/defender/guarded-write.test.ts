@@ -70,7 +70,7 @@ describe('a guarded write', () => {
     ]);
   });
 
-  test('reads live what is not known, and whatever an effect follows', async () => {
+  test('reads live what is not known, and what an effect follows', async () => {
     const { port, calls } = recorded();
     await perform(act({ write: 'ledger', object: ledger }), { ...port, known: () => undefined });
     const acting = { ...act({ effect: 'x' }), writes: 'effect' as const };
@@ -107,7 +107,7 @@ describe('a guarded write', () => {
     expect(calls.filter((call) => call.startsWith('put'))).toHaveLength(3);
   });
 
-  test('writes nothing where its judgement says stop', async () => {
+  test('writes nothing where its judgement stops it', async () => {
     const { port, calls } = recorded();
     expect(await perform(act({ stop: 'gone' }), port)).toEqual({ done: false, why: 'gone' });
     expect(calls).toHaveLength(3);

@@ -34,9 +34,9 @@ export type Move<Effect = never> =
  * Guarantees: what is written was unchanged since it was read, in all that the decision depends on (of the ledger: all; of Nodes and Machines: see
  * `guarded-patch.ts`); everything else that was read may have changed since. The comment of each act explains why that is enough. Acts can be repeated and abandoned at any point: no state is kept between two of them.
  *
- * Of the object that is written a copy that is `known` already will do, and spares a request: the write takes effect only where that is still the
- * newest one, by its resourceVersion, and then a live read at its place in the order would have given the same. Where it is not the write is refused, and all is
- * read live. What is not written, and what an effect follows, is always read live.
+ * For the object that is written, a copy that is `known` already is enough, and saves a request: the write takes effect only where that is still the
+ * newest one, by its resourceVersion, and then a live read at its position in the order would have given the same. Where it is not, the server refuses the write, and all is
+ * read live. An object that is not written, or that an effect follows, is always read live.
  */
 export interface GuardedWrite<Effect = never> {
   name: string;
@@ -52,7 +52,7 @@ export interface GuardedWrite<Effect = never> {
 
 /** Where guarded writes meet the API server. */
 export interface GuardedPort<Effect = never> {
-  /** What is held to be the newest state of an object, of whose write nothing is known that came later; undefined: it has to be read. */
+  /** The newest known state of an object, when no later write is known; undefined: it has to be read. */
   known?(target: Target, keys: { machine: ObjectKey; node: string }): Partial<Seen> | undefined;
   read(target: Target, keys: { machine: ObjectKey; node: string }): Promise<Partial<Seen>>;
   /** On condition of what was read; a conflict rejects with code `Conflict`. */
@@ -70,7 +70,7 @@ export type Performed =
 /** Several reservations that end at once write one ledger, and nothing wakes those that lose: each tries again, from its first read. */
 const ATTEMPTS = 5;
 
-/** Carries one out. A lost race is not an error: whatever won is read, and judged again; one that is lost again and again is left to its next turn. */
+/** Carries one out. A lost race is not an error: the state that won is read and judged again; a race that is lost again and again is left to its next turn. */
 export async function perform<Effect>(act: GuardedWrite<Effect>, port: GuardedPort<Effect>): Promise<Performed> {
   for (let attempt = 1; ; attempt++) {
     let seen: Seen = {};

@@ -60,12 +60,12 @@ const kindOf = (each: World['machines'][number]): LedgerReservation['kind'] =>
 
 function built({ machines: drawn, limits: drawnLimits }: World) {
   const limits = drawnLimits.map(({ scope, pools, classes, measure }, index): LimitSpec => {
-    const held = classes !== undefined && scope === 'Condition' ? [...new Set([...classes, 'Repair' as const])] : classes;
+    const counted = classes !== undefined && scope === 'Condition' ? [...new Set([...classes, 'Repair' as const])] : classes;
     return {
       name: `l${index}`,
       scope,
       ...(pools === undefined || scope === 'Cluster' ? {} : { pools }),
-      ...(held === undefined ? {} : { classes: held }),
+      ...(counted === undefined ? {} : { classes: counted }),
       ...measure,
     };
   });
@@ -137,7 +137,7 @@ const PREFIX: Record<LimitSpec['scope'], string> = {
   Condition: 'condition/',
 };
 
-/** Written without the code under test: what a limit says, machine by machine. */
+/** Written without the code under test: what a limit allows, machine by machine. */
 function useOf(
   limit: LimitSpec,
   scope: string,
@@ -155,13 +155,13 @@ function useOf(
     union: new Set([...unavailable.map((machine) => machine.uid), ...inScope.map((taker) => taker.uid)]).size,
     reservations: inScope.filter((taker) => speaks(taker.class)).length,
     max: limit.maxUnavailable === undefined ? Infinity : resolveCount(limit.maxUnavailable, total, ''),
-    holds: (taker: Taker): boolean => speaks(taker.class) && taker.scopes.includes(scope) && (limit.pools?.includes(taker.pool) ?? true),
+    applies: (taker: Taker): boolean => speaks(taker.class) && taker.scopes.includes(scope) && (limit.pools?.includes(taker.pool) ?? true),
   };
 }
 const scopesUnder = (limit: LimitSpec, takers: readonly Taker[]): Set<string> =>
   new Set(takers.flatMap((taker) => taker.scopes.filter((scope) => scope.startsWith(PREFIX[limit.scope]))));
 
-test('invariant 2: whatever is granted found room in every limit that speaks of it, beside all that was granted before it', () => {
+test('invariant 2: each grant found room in every limit that applies to it, beside all earlier grants', () => {
   fc.assert(
     fc.property(world, (drawn) => {
       const { limits, machines, requests, reservations, hours, sources, rated } = built(drawn);
@@ -176,7 +176,7 @@ test('invariant 2: whatever is granted found room in every limit that speaks of 
           const forward = limit.classes ?? ['Change', 'Repair', 'Delete'];
           for (const scope of taker.scopes.filter((name) => name.startsWith(PREFIX[limit.scope]))) {
             const use = useOf(limit, scope, machines, takers);
-            if (!use.holds(taker)) continue;
+            if (!use.applies(taker)) continue;
             const unavailable = machines.some(
               (machine) => machine.uid === taker.uid && machine.unavailable && machine.scopes.includes(scope),
             );
@@ -195,7 +195,7 @@ test('invariant 2: whatever is granted found room in every limit that speaks of 
         takers.push(taker);
         started.add(taker.class, taker.scopes);
       }
-      // What was added up here is what the ledger holds in the end.
+      // The sums here are what the ledger contains in the end.
       const written = reserve(
         { epoch: 1, reservations, hours },
         1,
@@ -260,18 +260,22 @@ test('D9: what could go alone goes, and the first in order among equals first; n
   );
 });
 
-test('case 25: after what is revoked has gone every limit is kept, or nothing is left that could be revoked and would help', () => {
+test('case 25: after what is revoked has gone every limit is kept, or no reservation is left that could be revoked and would help', () => {
   fc.assert(
-    fc.property(world, fc.nat(12), fc.array(fc.boolean(), { minLength: 12, maxLength: 12 }), (drawn, orders, holds) => {
+    fc.property(world, fc.nat(12), fc.array(fc.boolean(), { minLength: 12, maxLength: 12 }), (drawn, orders, keeps) => {
       const { limits, machines, reservations, hours, sources } = built(drawn);
       const ordered = new Set(reservations.slice(0, orders).map((each) => each.machineUID));
-      const held = new Set(reservations.filter((_, at) => holds[at] === true).map((each) => each.id));
+      const kept = new Set(reservations.filter((_, at) => keeps[at] === true).map((each) => each.id));
       const usage = scopeUsage(createAvailabilityIndex(machines), reservations, { hours, nowMs: T0, ordered });
       const unordered = reservations
         .filter((each) => !ordered.has(each.machineUID))
-        .map((each) => ({ reservation: each, subject: { ...each, labels: {}, lastDisruptionMs: undefined }, isHeld: held.has(each.id) }));
+        .map((each) => ({
+          reservation: each,
+          subject: { ...each, labels: {}, lastDisruptionMs: undefined },
+          keepsSlots: kept.has(each.id),
+        }));
       const revoked = revocations(unordered, usage, sources, T0);
-      const goes = (each: LedgerReservation): boolean => revoked.has(each.id) && !held.has(each.id);
+      const goes = (each: LedgerReservation): boolean => revoked.has(each.id) && !kept.has(each.id);
       const left = reservations.filter((each) => !goes(each));
       for (const each of reservations)
         if (revoked.has(each.id)) {
@@ -288,7 +292,7 @@ test('case 25: after what is revoked has gone every limit is kept, or nothing is
               !revoked.has(each.id) &&
               each.class !== 'Restore' &&
               !(each.kind === 'Delete' && each.class === 'Repair') &&
-              use.holds(takerOf(each)),
+              use.applies(takerOf(each)),
           );
           const helping = could.filter((each) => machines.find((machine) => machine.uid === each.machineUID)?.persistently !== true);
           if (helping.length > 0) expect(use.union).toBeLessThanOrEqual(use.max);

@@ -24,7 +24,7 @@ const dead = { unavailable: true, persistently: true };
 describe('a limit', () => {
   test('D7: compares unavailable and reserved machines, each counted once', () => {
     const machines = [counted('a', dead), counted('b'), counted('c'), counted('d')];
-    // a is unavailable and reserved: one place of two.
+    // a is unavailable and reserved: one slot of two.
     expect(ask([request('b'), request('c')], machines, cluster(2), [reservation('r1', 'a')]).granted).toEqual(['b']);
     expect(ask([request('c')], machines, cluster(2), [reservation('r1', 'a'), reservation('r2', 'b')]).of('c')).toEqual({
       allowed: false,
@@ -123,7 +123,7 @@ describe('a limit', () => {
     ).toHaveLength(4);
   });
 
-  test('B8: a component set is limited by its own maxUnavailable, one where it says nothing', () => {
+  test('B8: a component set is limited by its own maxUnavailable, one where it sets none', () => {
     const scopes = ['cluster', 'set/s1'];
     const machines = three.map((machine) => ({ ...machine, scopes }));
     const asked = ['a', 'b', 'c'].map((name) => request(name, { scopes }));
@@ -151,7 +151,7 @@ describe('D9: requests', () => {
     expect(ask(asked, machines, cluster(2)).granted).toEqual(['restore', 'repair']);
   });
 
-  test('do not starve: who waits for operations alone keeps a place in every limit it needs', () => {
+  test('do not starve: who waits for operations alone keeps a slot in every limit it needs', () => {
     const limits = sources(
       policy(
         'p',
@@ -165,7 +165,7 @@ describe('D9: requests', () => {
     const web2 = request('web2', { scopes: ['pool/web'], since: 2 });
     // db is busy and web is free; the younger one would take web for ever.
     expect(ask([both, web2], machines, limits, [reservation('r1', 'db1', { scopes: ['pool/db'] })]).granted).toEqual([]);
-    // A dead node gives no such place: nobody could say for how long.
+    // A dead node gives no such slot: no one knows for how long.
     const withDead = machines.map((machine) => (machine.uid === 'uid-db1' ? { ...machine, ...dead } : machine));
     expect(ask([both, web2], withDead, limits, [reservation('r1', 'db1', { scopes: ['pool/db'] })]).granted).toEqual(['web2']);
   });

@@ -51,15 +51,15 @@ function refusalBy(limit: Limit, subject: Subject, usage: ScopeUsage, nowMs: num
     const ceiling = ceilingOf(limit, usage);
     if ('refusal' in ceiling) return ceiling.refusal;
     const { max, total } = ceiling;
-    const places = usage.places(scope);
+    const slots = usage.slots(scope);
     // docs/protocols.md#d7: a machine that already counts adds nothing.
-    if (places.used < max || usage.counts(scope, subject.machineUID)) return undefined;
-    const { holders, lasting } = places.who();
+    if (slots.used < max || usage.counts(scope, subject.machineUID)) return undefined;
+    const { holders, lasting } = slots.who();
     const when =
       max === 0
         ? `${name} allows more than 0 of the ${total} machines of ${scope}`
         : `fewer than ${max} of the ${total} machines of ${scope} are unavailable or reserved`;
-    return full(name, places.used, max, holders, when, lasting < max);
+    return full(name, slots.used, max, holders, when, lasting < max);
   }
   if (measure.of === 'Concurrent') {
     const reservations = usage.reservations(scope, classes);
@@ -91,7 +91,7 @@ function overflow(request: Subject, limits: Limits, starts: Counts): Verdict | u
   return { allowed: false, limit: 'ledger/hours', used: MAX_COUNTS, of: MAX_COUNTS, wouldPassWhen: 'the ledger counts less for rates' };
 }
 
-/** By rates alone: of what takes the place of something that holds its places already. `hours`: of the ledger. */
+/** By rates alone: for an operation that takes over the slots of another one. `hours`: of the ledger. */
 export function refusalByRates(
   subject: Subject,
   hours: readonly StartsBucket[],
@@ -128,14 +128,14 @@ export function refusalsBy(limits: Limits, subject: Subject, usage: ScopeUsage, 
  *
  * Nothing starves: a request that needs room in two limits at once could otherwise wait for ever while younger ones take each as it
  * frees. So the first that is refused only because of operations under way is counted as if reserved, for budgets and for rates; what such a
- * place costs ends with those operations. A request that waits for a dead node, or for time to pass, gets no such place: everything behind it
+ * slot costs ends with those operations. A request that waits for a dead node, or for time to pass, gets no such slot: everything behind it
  * would wait as well.
  */
 export function judge(
   requests: readonly Request[],
   usage: ScopeUsage,
   sources: LimitSources,
-  { reservations, nowMs }: { /** How many the ledger holds. */ reservations: number; nowMs: number },
+  { reservations, nowMs }: { /** How many the ledger contains. */ reservations: number; nowMs: number },
 ): Judgement {
   const limits = limitsOf(sources);
   const gates = gatesOf(sources, nowMs);

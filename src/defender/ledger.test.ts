@@ -42,7 +42,7 @@ describe('D2: a term begins', () => {
     expect(server.objects(DisruptionLedgers)[0]?.status).toEqual({ epoch: 7002, reservations: [reservation('r1', 'a')] });
   });
 
-  test('with an epoch of its own, whoever else begins at the same time', async () => {
+  test('with an epoch of its own, also when another leader begins at the same time', async () => {
     const server = fakeApiServer();
     server.put(DisruptionLedgers, ledgerOf(7000));
     const client = createClient(server.transport);
@@ -50,7 +50,7 @@ describe('D2: a term begins', () => {
     expect(epochs.toSorted((a, b) => a - b)).toEqual([7001, 7002, 7003, 7004, 7005, 7006]);
   });
 
-  test('with another epoch after an answer was lost: the one that is read then may be somebody else', async () => {
+  test('with another epoch after an answer was lost: the epoch that is read then may belong to another leader', async () => {
     const server = fakeApiServer();
     server.put(DisruptionLedgers, ledgerOf(7000));
     const client = createClient(server.transport);
@@ -88,7 +88,7 @@ describe('D1: the epoch does not fall where the ledger was deleted', () => {
     ['an operation', (server: Server) => server.put(Machines, machine('a', { operation: operation(7000) }))],
     ['a mark to go', (server: Server) => server.put(Machines, machine('a', { retire: { epoch: 7000, reason: 'ScaleDown' } }))],
     ['a MachineComponentSet', (server: Server) => server.put(MachineComponentSets, set)],
-  ])('the new one begins above that of %s', async (_, put) => {
+  ])('the new one begins above the epoch of %s', async (_, put) => {
     const server = fakeApiServer();
     put(server);
     server.put(Machines, machine('b', { operation: operation(3), retire: { epoch: 2, reason: 'ScaleDown' } }));
@@ -169,7 +169,7 @@ describe('D1: the epoch does not fall where the ledger was deleted', () => {
     expect(asked).toEqual([1]);
   });
 
-  test('and what was listed before somebody else began a term is listed again', async () => {
+  test('and what was listed before another leader began a term is listed again', async () => {
     const server = fakeApiServer();
     const client = createClient(server.transport);
     let listed = 0;
@@ -200,13 +200,13 @@ describe('D1: the epoch does not fall where the ledger was deleted', () => {
     expect(within('Day', 25 * 60 + 5)).toBe(0);
   });
 
-  test('more than a ledger holds begins no term', async () => {
+  test('more reservations than a ledger may have begin no term', async () => {
     const server = fakeApiServer();
     const leftReservations = () => Array.from({ length: 501 }, (_, index) => reservation(`r${index}`, `m${index}`));
     await expect(beginTerm(createClient(server.transport), signal, { leftReservations })).rejects.toMatchObject({ code: 'LedgerFull' });
   });
 
-  test('a ledger that has an epoch is believed, and nothing is listed', async () => {
+  test('a ledger that has an epoch is believed, and no list is requested', async () => {
     const server = fakeApiServer();
     server.put(DisruptionLedgers, ledgerOf(7000));
     await beginTerm(createClient(server.transport), signal);

@@ -34,7 +34,7 @@ export interface Traces {
 }
 
 export interface TermOptions {
-  /** May list what terms write; the rights of the client are those of its writes. */
+  /** May list what terms write; the client has only the rights for its writes. */
   reader?: Client;
   /** The reservations that a ledger which is lost must have had, as far as they may still be under way. */
   leftReservations: (traces: Traces) => readonly LedgerReservation[];
@@ -46,7 +46,7 @@ export interface TermOptions {
  * of one whose ledger was deleted. One without an epoch gets, in the write that gives it the first, the reservations of what may still be under way (#d1).
  *
  * #d1: an epoch is never below the resourceVersion of the ledger that it is written into, and costs a write; so it is at most the resourceVersion that this write
- * gets. A ledger that is made later has a higher one than that, and so has each of its epochs, whatever trace the term before it left.
+ * gets. A ledger that is made later has a higher one than that, and so has each of its epochs, also above every trace that the term before it left.
  *
  * Errors: `LedgerFull`, `VersionInvalid`; what the client throws, save conflicts, which are read again.
  */
@@ -85,7 +85,7 @@ async function tracesIn(client: Client, since: string, signal: AbortSignal): Pro
   return { machines, nodes, sets, jobs, since };
 }
 
-/** Of all epochs that are compared with a leader's; 0 where there is none. An agent knows none but those of its Machine's operations. */
+/** The highest epoch that is compared with a leader's; 0 where there is none. An agent knows only the epochs of its Machine's operations. */
 function highestEpoch({ machines, sets }: Traces): number {
   let highest = 0;
   for (const { spec } of machines) highest = Math.max(highest, spec.operation?.epoch ?? 0, spec.retire?.epoch ?? 0);

@@ -15,7 +15,7 @@ const on = (limits: LimitSources, scopes: string[], change: Partial<Request> = {
   limitsOf(limits).on(request('a', { scopes, ...change }));
 const names = (scope: string, machine = 'web/a'): string[] => on(sources, [scope], { machine }).limits.map((limit) => limit.name);
 
-test('all limits of all policies apply where they say', () => {
+test('all limits of all policies apply in their scopes', () => {
   expect(names('cluster')).toEqual(['p/cell']);
   expect(names(poolScope('web'))).toEqual(['p/web', 'q/each']);
   expect(names(poolScope('db'), 'db/a')).toEqual(['q/each']);
@@ -32,14 +32,14 @@ test('a set that is gone and a scope of a later build have no limit of their own
   expect(names('zone/')).toEqual([]);
 });
 
-test('where no policy says how many at once the built-in limit of the cell holds, and only there', () => {
+test('where no policy limits how many at once the built-in limit of the cell applies, and only there', () => {
   const builtin = { name: 'builtin/cluster', scope: 'cluster', measure: { of: 'Unavailable', max: '10%' } };
   const rate = policy('rates', { name: 'r', scope: 'Pool', maxPerHour: 3, minIntervalSeconds: 60 });
   for (const policies of [[], [policy('empty')], [rate]]) {
     expect(on({ policies, sets: new Map() }, ['cluster']).limits).toMatchObject([builtin]);
     expect(on({ policies, sets: new Map() }, [poolScope('web')]).limits.filter((limit) => limit.name === 'builtin/cluster')).toEqual([]);
   }
-  // One who limits pools alone has said what he wants of the cell: nothing.
+  // A policy that limits only pools does not limit the cell.
   for (const measure of [{ maxUnavailable: 1 }, { maxConcurrent: 5 }])
     expect(on({ policies: [policy('p', { name: 'web', scope: 'Pool', ...measure })], sets: new Map() }, ['cluster']).limits).toEqual([]);
 });
@@ -61,7 +61,7 @@ describe('a limit speaks', () => {
   const restore = { class: 'Restore' } as const;
   const deletion = { kind: 'Delete', class: 'Change' } as const;
 
-  test('of the classes it names; a deletion is Delete whatever it was asked as', () => {
+  test('of the classes it names; a deletion is Delete in any class', () => {
     expect([{}, repair, restore, deletion].map((change) => speaking('cluster', { maxConcurrent: 1, classes: ['Repair'] }, change))).toEqual(
       [false, true, false, false],
     );
@@ -82,7 +82,7 @@ describe('a limit speaks', () => {
     }
   });
 
-  test('of the condition types it names, whatever they look like', () => {
+  test('of the condition types it names, with any characters', () => {
     const hung = { scope: 'Condition', maxConcurrent: 1, conditions: ['example.com/Hung'] };
     expect(speaking(conditionScope('example.com/Hung'), hung, repair)).toBe(true);
     expect(speaking(conditionScope('KernelDeadlock'), hung, repair)).toBe(false);

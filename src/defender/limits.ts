@@ -4,7 +4,7 @@ import { ALL_BUT_RESTORE } from '../api/defender-policy-check.ts';
 import { parseKey } from '../api/resource.ts';
 import type { RateSpan, Rated } from './rates.ts';
 import { classOf, type Subject } from './request.ts';
-import { parseScope, placeIn, type Scope } from './scopes.ts';
+import { parseScope, topologyIn, type Scope } from './scopes.ts';
 
 /** What a limit measures. */
 export type Measure =
@@ -34,7 +34,7 @@ export interface Placeless {
 }
 
 /**
- * What holds where no policy bounds how many at once. Ten per cent of the cell, at least one machine: a fixed count of one would stop a large
+ * The limit where no policy bounds how many at once. Ten per cent of the cell, at least one machine: a fixed count of one would stop a large
  * cell at its first dead node for as long as that node stays dead, while a small cell (up to 19 machines) still goes one by one. Sets have
  * their own limit beside it, one machine unless they set another.
  */
@@ -138,7 +138,7 @@ export function limitsOf({ policies, sets }: LimitSources): Limits {
     const limits = scopes.flatMap((scope) => onScope(scope, asked, pool));
     const placeless: Placeless[] = [];
     for (const kind of ['Zone', 'Rack'] as const)
-      if (placeIn(scopes, kind) === undefined)
+      if (topologyIn(scopes, kind) === undefined)
         for (const each of byScope.get(kind) ?? [])
           if (inPool(each, pool) && each.measures.some(({ classes }) => classes.includes(asked)))
             placeless.push({ name: each.name, lacks: kind });

@@ -54,11 +54,11 @@ describe('maxConcurrent', () => {
       holders: ['web/a'],
       wouldPassWhen: 'fewer than 1 operations (Change, Repair, Restore, Delete) are under way in cluster',
     });
-    // Unavailable machines that nobody works on take no place.
+    // Unavailable machines without an operation take no slot.
     expect(ask([request('c')], { limits: [one], machines }).granted).toEqual(['c']);
   });
 
-  test('counts only reservations of the classes it names, and holds only those to it', () => {
+  test('counts only reservations of the classes it names, and limits only those', () => {
     const repairs: LimitSpec = { ...one, classes: ['Repair'] };
     const machines = ['a', 'b', 'c', 'd'].map((name) => counted(name));
     expect(
@@ -73,7 +73,7 @@ describe('maxConcurrent', () => {
   });
 });
 
-test('D9: who waits for an operation that will end keeps its place; who waits for one on a dead node keeps none', () => {
+test('D9: who waits for an operation that will end keeps its slot; who waits for one on a dead node keeps none', () => {
   const limits: LimitSpec[] = [
     { name: 'one', scope: 'Cluster', maxConcurrent: 1, classes: ['Change'] },
     { name: 'two', scope: 'Cluster', maxUnavailable: 2 },
@@ -105,7 +105,7 @@ describe('zones, racks and conditions', () => {
     });
   });
 
-  test('D8: a machine without the label is refused where its zone or rack is limited, whatever it asks', () => {
+  test('D8: a machine without the label is refused where its zone or rack is limited, for any operation', () => {
     for (const [scope, label] of [
       ['Zone', 'topology.kubernetes.io/zone'],
       ['Rack', 'topology.kubenode.io/rack'],
@@ -134,7 +134,7 @@ describe('rates', () => {
     expect(ask([repair('a'), repair('b'), repair('c')], { limits: [two] }).granted).toEqual(['a', 'b']);
   });
 
-  test('remember what began before, and say when there is room again', () => {
+  test('remember what began before, and report when there is room again', () => {
     const begun: World['begun'] = [
       [reservation('x', 'x'), 40],
       [reservation('y', 'y'), 20],
@@ -154,7 +154,7 @@ describe('rates', () => {
     ).toBe(2);
   });
 
-  test('that were lowered say when enough of what began has left them', () => {
+  test('that were lowered report when enough of what began has left them', () => {
     const begun: World['begun'] = [
       [reservation('x', 'x'), 40],
       [reservation('y', 'y'), 20],
@@ -167,7 +167,7 @@ describe('rates', () => {
     });
   });
 
-  test('are all that is asked of what takes over the places of another reservation', () => {
+  test('are all that limits an operation which takes over the slots of another reservation', () => {
     const limits: LimitSpec[] = [{ name: 'full', scope: 'Cluster', maxUnavailable: 0, maxConcurrent: 0, minIntervalSeconds: 3600 }, two];
     const sources = { policies: [policy('p', ...limits)], sets: new Map() };
     const subject = repair('a', { lastDisruptionMs: T0 });
@@ -180,7 +180,7 @@ describe('rates', () => {
     });
   });
 
-  test('hold up no Restore, unless they name it', () => {
+  test('delay no Restore, unless they name it', () => {
     const begun: World['begun'] = [
       [reservation('x', 'x'), 1],
       [reservation('y', 'y', { class: 'Restore' }), 1],
@@ -205,7 +205,7 @@ describe('minIntervalSeconds', () => {
   const limits: LimitSpec[] = [{ name: 'rest', scope: 'Pool', minIntervalSeconds: 3600 }];
   const last = (minutes: number) => ({ lastDisruptionMs: T0 - minutes * MINUTE });
 
-  test('keeps two disruptions of one machine apart, whatever they are', () => {
+  test('keeps two disruptions of one machine apart, of any class', () => {
     expect(ask([repair('a', last(59)), repair('b', last(60)), repair('c')], { limits }).granted).toEqual(['b', 'c']);
     expect(ask([repair('a', last(59))], { limits }).of('a')).toEqual({
       allowed: false,
@@ -214,7 +214,7 @@ describe('minIntervalSeconds', () => {
     });
   });
 
-  test('holds up no Restore, unless it is named', () => {
+  test('delays no Restore, unless it is named', () => {
     expect(ask([restore('a', last(1))], { limits }).granted).toEqual(['a']);
     expect(
       ask([restore('a', last(1))], {
@@ -234,7 +234,7 @@ test('D9: who waits for operations alone keeps its rate token, too; who waits fo
   const younger = request('b', { since: 2, machine: 'db/b', scopes: ['cluster', 'pool/db'] });
   // The pool of a is busy; b would take the only start of this hour for ever.
   expect(ask([older, younger], { limits, machines, reservations: [reservation('r', 'x')] }).granted).toEqual([]);
-  // Nobody keeps a place for the hour: what needs no start goes on.
+  // No request keeps a slot for the hour: an operation that needs no start goes on.
   const changes: LimitSpec[] = [{ name: 'slow', scope: 'Cluster', maxPerHour: 1, classes: ['Change'] }];
   expect(ask([older, repair('b', { since: 2 })], { limits: changes, machines, begun: [[reservation('x', 'x'), 1]] }).granted).toEqual([
     'b',

@@ -17,7 +17,7 @@ describe('the ledger', () => {
     expect(() => reserve(state(), 3, [reservation('r1', 'a'), reservation('r2', 'a')])).toThrow(/already has reservation r1/);
   });
 
-  test('D1: holds at most 500 reservations', () => {
+  test('D1: contains at most 500 reservations', () => {
     const full = state(...Array.from({ length: MAX_ROWS }, (_, index) => reservation(`r${index}`, `m${index}`)));
     expect(() => reserve(full, 3, [reservation('more', 'more')])).toThrow(/at most 500/);
   });
@@ -99,19 +99,19 @@ describe('a reservation is taken over', () => {
     [
       'a repair while the agent answers',
       reservation('r2', 'a', { kind: 'Repair' }),
-      { because: 'ProviderRepair', agentSilent: false, nowMs: late, rated: unrated },
+      { because: 'ProviderRepair', agentStale: false, nowMs: late, rated: unrated },
     ],
     [
       'a repair before notAfter',
       reservation('r2', 'a', { kind: 'Repair' }),
-      { because: 'ProviderRepair', agentSilent: true, nowMs: T0, rated: unrated },
+      { because: 'ProviderRepair', agentStale: true, nowMs: T0, rated: unrated },
     ],
   ] as const)('but not by %s', (_, successor, why) => {
     expect(() => takeOver(state(reservation('r1', 'a')), 3, 'r1', successor, why)).toThrow(expect.objectContaining({ code: 'NoEvidence' }));
   });
 
-  const byProvider = { because: 'ProviderRepair', agentSilent: true, nowMs: late, rated: unrated } as const;
-  test('C9: by a repair of its provider, once the agent is silent and the order can no longer begin', () => {
+  const byProvider = { because: 'ProviderRepair', agentStale: true, nowMs: late, rated: unrated } as const;
+  test('C9: by a repair of its provider, once the agent is stale and the order can no longer begin', () => {
     expect(takeOver(state(reservation('r1', 'a')), 3, 'r1', reservation('r2', 'a', { kind: 'Repair' }), byProvider).reservations).toEqual([
       reservation('r2', 'a', { kind: 'Repair', succeeds: 'r1' }),
     ]);
@@ -145,7 +145,7 @@ describe('a reservation is taken over', () => {
 
   test('and a Delete reservation by nothing', () => {
     const deleting = state(reservation('r1', 'a', { kind: 'Delete' }));
-    for (const why of [{ because: 'Deleting' }, { because: 'ProviderRepair', agentSilent: true, nowMs: late, rated: unrated }] as const)
+    for (const why of [{ because: 'Deleting' }, { because: 'ProviderRepair', agentStale: true, nowMs: late, rated: unrated }] as const)
       for (const kind of ['Delete', 'Repair'] as const)
         expect(() => takeOver(deleting, 3, 'r1', reservation('r2', 'a', { kind }), why)).toThrow(
           expect.objectContaining({ code: 'NoEvidence' }),

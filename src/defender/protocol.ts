@@ -27,8 +27,8 @@ export function takeLeadership(state: LedgerState, least = 0): LedgerState {
 }
 
 /**
- * The state of a ledger that took the place of a lost one: with the reservations that are `left` (docs/protocols.md#d1). `used`: the highest epoch that is borne somewhere; where there
- * is any, disruptions may have begun of which the lost one alone knew, and rates have no room before those are too old to count.
+ * The state of a ledger that replaces a lost one: with the reservations that are `left` (docs/protocols.md#d1). `used`: the highest epoch that any object has; where there
+ * is any, disruptions may have begun that only the lost one recorded, and rates have no room before those are too old to count.
  */
 export function rebuilt(state: LedgerState, left: readonly LedgerReservation[], used: number, since: string): LedgerState {
   const reservations = [
@@ -36,7 +36,7 @@ export function rebuilt(state: LedgerState, left: readonly LedgerReservation[], 
     ...left.filter((reservation) => reservationOfMachine(state, reservation.machineUID) === undefined),
   ];
   if (reservations.length > MAX_ROWS)
-    throw defenderError('LedgerFull', `the ledger holds at most ${MAX_ROWS} reservations, and ${reservations.length} may be under way`);
+    throw defenderError('LedgerFull', `the ledger contains at most ${MAX_ROWS} reservations, and ${reservations.length} may be under way`);
   if (used === 0 && left.length === 0) return { ...state, reservations };
   return { ...state, reservations, hours: countUnknown(state.hours ?? [], Date.parse(since)) };
 }
@@ -70,7 +70,7 @@ export function reserve(
       throw defenderError('ReservationExists', `machine ${reservation.machine} already has reservation ${other.id} in the ledger`);
     next.push(reservation);
   }
-  if (next.length > MAX_ROWS) throw defenderError('LedgerFull', `the ledger holds at most ${MAX_ROWS} reservations`);
+  if (next.length > MAX_ROWS) throw defenderError('LedgerFull', `the ledger contains at most ${MAX_ROWS} reservations`);
   return { ...state, reservations: next, ...(counted.hours.length === 0 ? {} : { hours: counted.hours }) };
 }
 
@@ -113,12 +113,12 @@ export function release(state: LedgerState, epoch: number, id: string, evidence:
 /** Why a reservation may be replaced by another one while its operation may still run. The machine stays reserved throughout. */
 export type Succession =
   /**
-   * The Machine is being deleted (docs/protocols.md#c8): a dead node's step is not waited for. `counted` absent: its end was part of what the reservation was granted for,
+   * The Machine is being deleted (docs/protocols.md#c8): a dead node's step is not waited for. `counted` absent: the reservation was granted for its end, too,
    * and is not counted again.
    */
   | { because: 'Deleting'; counted?: { nowMs: number; rated: Rated } }
   /** A provider repairs a node whose agent does not respond and whose order can no longer begin (docs/protocols.md#c9). */
-  | { because: 'ProviderRepair'; agentSilent: boolean; nowMs: number; rated: Rated };
+  | { because: 'ProviderRepair'; agentStale: boolean; nowMs: number; rated: Rated };
 
 /**
  * What takes over is one disruption more for the rates that speak of it, whether what it comes after had begun or not; save the deletion of a
@@ -133,7 +133,7 @@ export function takeOver(state: LedgerState, epoch: number, id: string, successo
     reservationOfID(state, successor.id) === undefined &&
     (why.because === 'Deleting'
       ? successor.kind === 'Delete' && reservation.kind !== 'Delete'
-      : successor.kind === 'Repair' && reservation.kind !== 'Delete' && why.agentSilent && why.nowMs > Date.parse(reservation.notAfter));
+      : successor.kind === 'Repair' && reservation.kind !== 'Delete' && why.agentStale && why.nowMs > Date.parse(reservation.notAfter));
   if (!allowed)
     throw defenderError(
       'NoEvidence',
@@ -149,6 +149,6 @@ export function takeOver(state: LedgerState, epoch: number, id: string, successo
 }
 
 /** Whether this very reservation is the machine's. */
-export function holds(state: LedgerState, reservation: Pick<LedgerReservation, 'id' | 'machineUID'>): boolean {
+export function isReserved(state: LedgerState, reservation: Pick<LedgerReservation, 'id' | 'machineUID'>): boolean {
   return reservationOfMachine(state, reservation.machineUID)?.id === reservation.id;
 }

@@ -62,7 +62,7 @@ describe('what rates count', () => {
     expect(reserve({ epoch: 1, reservations: [] }, 1, reservations, { nowMs: T0, rated: () => false })).toEqual({ epoch: 1, reservations });
   });
 
-  test('stays bounded: a day of buckets, whatever happens', () => {
+  test('stays bounded: a day of buckets, under any load', () => {
     let hours: StartsBucket[] = [];
     for (let minute = 0; minute < 3 * 24 * 60; minute += 3) ({ hours } = count(hours, `m${minute}`, T0 + minute * MINUTE));
     expect(hours.length).toBeLessThan(45);
@@ -134,7 +134,7 @@ describe('case 26: a token', () => {
   });
   const reserved = (): LedgerState => reserve(state, 3, [repair('a')], { nowMs: T0, rated });
 
-  test('of a reservation that died between reservation and order comes back once, with whoever leads then', () => {
+  test('of a reservation that died between reservation and order comes back once, under the leader of that time', () => {
     const next = { ...reserved(), epoch: 4 };
     expect(within(next.hours ?? [], 'Hour', T0)).toBe(1);
     const after = release(next, 4, 'a', cancelled('a', true));
@@ -160,7 +160,7 @@ describe('case 26: a token', () => {
     expect(giveBack(dayLater, first ?? repair('a'))).toEqual(dayLater);
   });
 
-  test('is never lost and never doubled, whatever crashes, is lost on the way, or is tried again', () => {
+  test('is never lost and never doubled, with any crash, lost answer or retry', () => {
     const stepArb = fc.record({
       act: fc.constantFrom('reserve', 'cancel', 'report', 'term'),
       machine: fc.constantFrom('a', 'b', 'c', 'd'),
@@ -173,7 +173,7 @@ describe('case 26: a token', () => {
       fc.property(fc.array(stepArb, { maxLength: 20 }), (steps) => {
         let ledger: LedgerState = { epoch: 1, reservations: [] };
         let now = T0;
-        /** What the ledger must hold: starts that were written and not given back. */
+        /** What the ledger must contain: starts that were written and not given back. */
         const spent = new Map<string, number>();
         for (const { act, machine, fate, minutes, skewMinutes } of steps) {
           now += minutes * MINUTE;
@@ -198,8 +198,8 @@ describe('case 26: a token', () => {
               if (!isCoded(error, defenderErrorCodes, 'ReservationExists', 'ReservationAbsent')) throw error;
             }
           const total = [...spent.values()].reduce((sum, each) => sum + each, 0);
-          const held = (ledger.hours ?? []).reduce((sum, bucket) => sum + (bucket.starts['Repair cluster'] ?? 0), 0);
-          expect(held).toBe(total);
+          const recorded = (ledger.hours ?? []).reduce((sum, bucket) => sum + (bucket.starts['Repair cluster'] ?? 0), 0);
+          expect(recorded).toBe(total);
         }
       }),
       { numRuns: 300 },

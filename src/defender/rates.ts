@@ -18,10 +18,10 @@ const COARSE_MINUTES = 60;
 export type RateSpan = 'Hour' | 'Day';
 const SPAN_MS: Readonly<Record<RateSpan, number>> = { Hour: 60 * MINUTE_MS, Day: 24 * 60 * MINUTE_MS };
 
-/** So many different counts a ledger may hold; past it nothing that a rate speaks of is reserved. */
+/** So many different counts a ledger may have; above it no operation that a rate limits is reserved. */
 export const MAX_COUNTS = 10_000;
 
-/** In a bucket: what began then, of whatever class and wherever, is not known. */
+/** In a bucket: the number of starts then, of any class in any scope, is not known. */
 const UNKNOWN = '*';
 /** More than any rate allows. */
 const UNKNOWN_STARTS = 1_000_000_000;
@@ -95,11 +95,11 @@ function bucketAt(buckets: readonly StartsBucket[], time: string): StartsBucket 
   return buckets.filter((each) => beginOf(each) <= at && at < endOf(each)).toSorted((a, b) => a.minutes - b.minutes)[0];
 }
 
-/** An hour's bucket holds only what had left the last hour when it was made. */
+/** An hour's bucket contains only what had left the last hour when it was made. */
 const countsIn = (bucket: StartsBucket, span: RateSpan, now: number): boolean =>
   (span === 'Day' || bucket.minutes < COARSE_MINUTES) && endOf(bucket) > now - SPAN_MS[span];
 
-/** Which reservations a rate speaks of. */
+/** Which reservations a rate limits. */
 export type Rated = (asked: string, scope: string) => boolean;
 
 /** Counts each reservation where a rate speaks of it, and notes at the reservation where that was; where none does nothing changes. */

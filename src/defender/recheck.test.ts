@@ -21,7 +21,7 @@ interface World {
   ordered?: LedgerReservation[];
   /** Without. */
   waiting: LedgerReservation[];
-  /** IDs of those that must keep their places. */
+  /** IDs of those that must keep their slots. */
   held?: string[];
   nowMs?: number;
   lastDisruptionMs?: number;
@@ -43,7 +43,7 @@ function revoked({ limits = [], more = {}, machines, ordered = [], waiting, held
     .map((each) => ({
       reservation: each,
       subject: { ...request(nameIn(each), { ...each, since: 0, lastDisruptionMs }), scopes: each.scopes },
-      isHeld: held.includes(each.id),
+      keepsSlots: held.includes(each.id),
     }));
   return revocations(unordered, usage, sources, nowMs);
 }
@@ -60,14 +60,14 @@ describe('case 25: a limit is lowered below what is in use', () => {
   ];
   const ordered = [reservation('r', 'a', { since: young(9) })];
 
-  test('of what has no order the youngest go, as many as needed; what has one stays', () => {
+  test('the youngest reservations without an order go, as many as needed; one with an order stays', () => {
     expect(ids({ limits: cell(4), machines: five, ordered, waiting })).toEqual([]);
     expect(ids({ limits: cell(3), machines: five, ordered, waiting })).toEqual(['new']);
     expect(ids({ limits: cell(2), machines: five, ordered, waiting })).toEqual(['mid', 'new']);
     expect(ids({ limits: cell(0), machines: five, ordered, waiting })).toEqual(['mid', 'new', 'old']);
   });
 
-  test('C9: what may still run keeps its place, so that another goes beside it', () => {
+  test('C9: what may still run keeps its slot, so that another goes beside it', () => {
     expect(ids({ limits: cell(3), machines: five, ordered, waiting, held: ['new'] })).toEqual(['mid', 'new']);
     expect(ids({ limits: cell(3), machines: five, ordered, waiting, held: ['old'] })).toEqual(['new']);
     expect(ids({ limits: cell(2), machines: five, ordered, waiting, held: ['new'] })).toEqual(['mid', 'new', 'old']);
@@ -81,12 +81,12 @@ describe('case 25: a limit is lowered below what is in use', () => {
       reservation('delete', 'e', { since: young(9), kind: 'Delete' }),
       reservation('replaced', 'a', { since: young(9), kind: 'Delete', class: 'Repair' }),
     ];
-    expect(ids({ limits: cell(4), machines: but('nobody'), waiting: mixed })).toEqual(['delete']);
-    expect(ids({ limits: cell(3), machines: but('nobody'), waiting: mixed })).toEqual(['change', 'delete']);
-    expect(ids({ limits: cell(0), machines: but('nobody'), waiting: mixed })).toEqual(['change', 'delete', 'repair']);
+    expect(ids({ limits: cell(4), machines: but('none'), waiting: mixed })).toEqual(['delete']);
+    expect(ids({ limits: cell(3), machines: but('none'), waiting: mixed })).toEqual(['change', 'delete']);
+    expect(ids({ limits: cell(0), machines: but('none'), waiting: mixed })).toEqual(['change', 'delete', 'repair']);
   });
 
-  test('says which, how full, and by whom', () => {
+  test('names which, how full, and by whom', () => {
     expect(revoked({ limits: cell(3), machines: five, ordered, waiting }).get('new')).toEqual({
       allowed: false,
       limit: 'p/cell',
@@ -97,7 +97,7 @@ describe('case 25: a limit is lowered below what is in use', () => {
     });
   });
 
-  test('the same holds of operations at once, and of rates, which get their tokens back', () => {
+  test('the same is true for operations at once, and for rates, which get their tokens back', () => {
     expect(ids({ limits: [{ name: 'c', scope: 'Pool', maxConcurrent: 2 }], machines: five, ordered, waiting })).toEqual(['mid', 'new']);
     const rate: LimitSpec = { name: 'r', scope: 'Cluster', maxPerHour: 3 };
     expect(ids({ limits: [...cell(9), rate], machines: five, ordered, waiting, hours: { reserved: ordered } })).toEqual(['new']);
@@ -106,21 +106,21 @@ describe('case 25: a limit is lowered below what is in use', () => {
     ).toEqual([]);
   });
 
-  test('a rate says in which time too much began', () => {
-    const said = (rate: LimitSpec): unknown =>
+  test('a rate reports in which time too much began', () => {
+    const verdict = (rate: LimitSpec): unknown =>
       revoked({ limits: [...cell(9), rate], machines: five, ordered, waiting, hours: { reserved: ordered } }).get('new');
     const lowered = { allowed: false, limit: 'p/r', used: 4, of: 3 };
-    expect(said({ name: 'r', scope: 'Cluster', maxPerHour: 3 })).toEqual({
+    expect(verdict({ name: 'r', scope: 'Cluster', maxPerHour: 3 })).toEqual({
       ...lowered,
       wouldPassWhen: 'at most 3 disruptions (Change, Repair, Delete) began in cluster within an hour',
     });
-    expect(said({ name: 'r', scope: 'Cluster', maxPerDay: 3 })).toEqual({
+    expect(verdict({ name: 'r', scope: 'Cluster', maxPerDay: 3 })).toEqual({
       ...lowered,
       wouldPassWhen: 'at most 3 disruptions (Change, Repair, Delete) began in cluster within a day',
     });
   });
 
-  test('a policy that is deleted leaves what holds without one', () => {
+  test('a policy that is deleted leaves the built-in limit', () => {
     const machines = Array.from({ length: 20 }, (_, index) => counted(`m${index}`));
     const reservations = [1, 2, 3].map((index) => reservation(`r${index}`, `m${index}`, { since: young(index) }));
     expect(ids({ limits: [], machines, waiting: reservations })).toEqual(['r3']);
@@ -131,10 +131,10 @@ describe('D7: a machine that was reserved while it was unavailable and has come 
   const repair = reservation('repair', 'a', { kind: 'Repair', class: 'Repair', since: young(1) });
   const change = reservation('change', 'b', { since: young(2) });
 
-  test('costs a place again: what does not fit beside it any more is taken back', () => {
+  test('costs a slot again: what does not fit beside it any more is taken back', () => {
     const machines = [counted('a', dead), counted('b', cordoned), counted('c')];
     expect(ids({ limits: cell(1), machines, waiting: [repair] })).toEqual([]);
-    // While it was dead it took the place that there is; the other one came by a limit of before.
+    // While it was dead it took the only slot; the other one came by a limit of before.
     expect(ids({ limits: cell(1), machines: [counted('a'), counted('b', dead), counted('c')], waiting: [repair] })).toEqual(['repair']);
     expect(ids({ limits: cell(1), machines: [counted('a'), counted('b', cordoned), counted('c')], waiting: [repair, change] })).toEqual([
       'change',
@@ -158,7 +158,7 @@ describe('judged again before its order', () => {
     expect(ids({ ...world, nowMs: T0 + 60 * 60_000 })).toEqual(['repair']);
   });
 
-  test('so is one whose action is not allowed any more, and one in a place that a breaker closed', () => {
+  test('so is one whose action is not allowed any more, and one in a rack that a breaker closed', () => {
     const more = { actions: [{ selector: { gpu: 'true' }, allowed: [] }] };
     expect(ids({ limits: cell('100%'), machines, waiting: [repair], more })).toEqual([]);
     const tripped = { breaker: { scope: 'Cluster' as const, unavailableAbove: 1 } };

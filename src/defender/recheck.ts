@@ -13,8 +13,8 @@ import { inOrder, type Subject, type Verdict } from './request.ts';
 export interface Unordered {
   reservation: LedgerReservation;
   subject: Subject;
-  /** What it took over may still run (docs/protocols.md#c9): it keeps its places, whatever is reported of it. */
-  isHeld: boolean;
+  /** What it took over may still run (docs/protocols.md#c9): it keeps its slots, even if the agent reports an end. */
+  keepsSlots: boolean;
 }
 
 /** Recovery is never taken back, nor is the deletion by which a repair replaces a machine: that has begun. */
@@ -22,9 +22,9 @@ export const isRevocable = (reservation: LedgerReservation): boolean =>
   reservation.class === 'Change' || (reservation.class === 'Repair' && reservation.kind !== 'Delete');
 
 /**
- * By reservation ID, why it may not go on. Of those that only do not fit together any more as many as needed, in the order opposite to docs/protocols.md#d9: Change before
- * Repair, the youngest first. Takes what is revoked out of the usage, which must hold every reservation; one that is held only gets the answer to wait, and
- * another goes in its place.
+ * By reservation ID, why it may not go on. Of reservations that only exceed a limit together as many as needed, in the order opposite to docs/protocols.md#d9: Change before
+ * Repair, the youngest first. Takes what is revoked out of the usage, which must contain every reservation; one that keeps its slots only gets the answer to wait, and
+ * another goes instead.
  */
 export function revocations(
   unordered: readonly Unordered[],
@@ -35,9 +35,9 @@ export function revocations(
   const limits = limitsOf(sources);
   const gates = gatesOf(sources, nowMs);
   const revoked = new Map<string, Verdict>();
-  const revoke = ({ reservation, isHeld }: Unordered, verdict: Verdict): void => {
+  const revoke = ({ reservation, keepsSlots }: Unordered, verdict: Verdict): void => {
     revoked.set(reservation.id, verdict);
-    if (!isHeld) usage.remove(reservation);
+    if (!keepsSlots) usage.remove(reservation);
   };
   const revocable = unordered.filter(({ reservation }) => isRevocable(reservation));
   for (const each of revocable) {
@@ -80,12 +80,12 @@ function exceeded(limit: Limit, reservation: LedgerReservation, subject: Subject
     const ceiling = ceilingOf(limit, usage);
     if ('refusal' in ceiling || usage.isUnavailableByItself(reservation.machineUID)) return undefined;
     const { max, total } = ceiling;
-    const places = usage.places(scope);
-    if (places.used <= max) return undefined;
+    const slots = usage.slots(scope);
+    if (slots.used <= max) return undefined;
     return over(
-      places.used,
+      slots.used,
       max,
-      places.who().holders,
+      slots.who().holders,
       `at most ${max} of the ${total} machines of ${scope} are unavailable or reserved, this one with them`,
     );
   }

@@ -1,4 +1,4 @@
-/** Scope usage that is kept machine by machine, against one that is counted again by what its words say. */
+/** Scope usage that is kept machine by machine, against one that is counted again from its definition. */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
@@ -70,7 +70,7 @@ function byHand(
     ];
     const whole = scope.startsWith('condition/') ? 'cluster' : scope;
     const outage = ailsIn(scope).filter((machine) => machine.persistently && machine.symptoms !== undefined && !ordered.has(machine.uid));
-    const says = (symptom: string): number => outage.filter((machine) => machine.symptoms?.includes(symptom) === true).length;
+    const count = (symptom: string): number => outage.filter((machine) => machine.symptoms?.includes(symptom) === true).length;
     return {
       total: machines.some((machine) => machine.scopes.includes(whole)) ? ailsIn(whole).length : undefined,
       used: reserved.length + others.length,
@@ -88,13 +88,13 @@ function byHand(
         .toSorted()
         .slice(0, 5),
       shared: ['DiskFull', 'Hung', 'NotReady']
-        .filter((symptom) => says(symptom) * 2 > outage.length)
-        .toSorted((a, b) => says(b) - says(a) || (a < b ? -1 : 1)),
+        .filter((symptom) => count(symptom) * 2 > outage.length)
+        .toSorted((a, b) => count(b) - count(a) || (a < b ? -1 : 1)),
     };
   };
 }
 
-test('invariant 2: after any changes scope usage says what one counted of all machines would', () => {
+test('invariant 2: after any changes scope usage equals a new count of all machines', () => {
   fc.assert(
     fc.property(
       fc.array(change, { maxLength: 40 }),
@@ -127,12 +127,12 @@ test('invariant 2: after any changes scope usage says what one counted of all ma
         for (const each of removed) usage.remove(each);
         const expected = byHand(machines, reservations, removed, ordered);
         for (const scope of [...SCOPES, 'zone/none']) {
-          const places = usage.places(scope);
+          const slots = usage.slots(scope);
           const outage = usage.outage(scope);
           expect({
             total: usage.total(scope),
-            used: places.used,
-            ...places.who(),
+            used: slots.used,
+            ...slots.who(),
             counts: [...NAMES, 'gone'].filter((name) => usage.counts(scope, `uid-${name}`)),
             reservations: CLASSES.map((asked) => usage.reservations(scope, [asked]).used),
             outage: outage.machines,
@@ -159,5 +159,5 @@ test('scope usage whose availability index has changed since is not asked any mo
   expect(usage.total('cluster')).toBe(1);
   availabilityIndex.put(counted('b'));
   expect(() => usage.total('cluster')).toThrow('after its availability index has changed');
-  expect(() => usage.places('cluster')).toThrow('after its availability index has changed');
+  expect(() => usage.slots('cluster')).toThrow('after its availability index has changed');
 });

@@ -7,7 +7,7 @@ import { outageIn } from './outage.ts';
 import type { Outage } from './outage.ts';
 import { CLUSTER_SCOPE, isConditionScope } from './scopes.ts';
 
-/** Who takes a place in a scope. */
+/** Who takes a slot in a scope. */
 export interface Occupation {
   used: number;
   /** Names of up to five, reserved ones first; and how many would still be there if every operation under way had ended. */
@@ -22,10 +22,10 @@ export interface ScopeUsage {
   /** Machines in a scope; undefined when it has none, which is an unknown total. */
   total(scope: string): number | undefined;
   /** Unavailable machines and reserved ones, each once. */
-  places(scope: string): Occupation;
-  /** Whether reserving this machine takes no place: it has one, or is new. */
+  slots(scope: string): Occupation;
+  /** Whether reserving this machine takes no slot: it has one, or is new. */
   counts(scope: string, uid: string): boolean;
-  /** Unavailable by itself, whatever reservations it has, or never there yet. */
+  /** Unavailable by itself, with any reservations, or never there yet. */
   isUnavailableByItself(uid: string): boolean;
   /** Reservations of these classes. */
   reservations(scope: string, classes: readonly string[]): Occupation;
@@ -94,7 +94,7 @@ export function scopeUsage(
   return {
     // Conditions are asked for on any machine.
     total: (scope) => current(state).in(isConditionScope(scope) ? CLUSTER_SCOPE : scope)?.total,
-    places: (scope) => places(state, scope),
+    slots: (scope) => slots(state, scope),
     counts(scope, uid) {
       const overlay = state.overlays.get(scope);
       if (isNew(state, uid) || overlay?.reservations.has(uid) === true) return true;
@@ -165,7 +165,7 @@ function discount(state: UsageState, { machineUID: uid, scopes }: LedgerReservat
   state.summaries.clear();
 }
 
-function places(state: UsageState, scope: string): Occupation {
+function slots(state: UsageState, scope: string): Occupation {
   const unavailable = current(state).in(scope)?.unavailable.size ?? 0;
   const overlay = state.overlays.get(scope);
   const used = overlay === undefined ? unavailable : unavailable + overlay.added - overlay.left.size;

@@ -5,7 +5,7 @@ export const poolScope = (namespace: string): string => `pool/${namespace}`;
 export const zoneScope = (zone: string): string => `zone/${zone}`;
 /** By the rack label of the machine. */
 export const rackScope = (rack: string): string => `rack/${rack}`;
-/** Of repairs that a condition asks for, whatever the machine. */
+/** Of repairs that a condition asks for, on any machine. */
 export const conditionScope = (type: string): string => `condition/${type}`;
 /** Of a MachineSet. */
 export const machineSetScope = (namespace: string, name: string): string => `machineset/${namespace}/${name}`;
@@ -33,7 +33,7 @@ export function parseScope(scope: string): Scope | undefined {
       return { kind: 'Zone' };
     case 'rack':
       return { kind: 'Rack' };
-    // Types may hold a slash: `example.com/Broken`.
+    // Types may contain a slash: `example.com/Broken`.
     case 'condition':
       return { kind: 'Condition', type: rest };
     case 'set':
@@ -49,7 +49,7 @@ export function parseScope(scope: string): Scope | undefined {
 
 export const isConditionScope = (scope: string): boolean => scope.startsWith('condition/');
 /** A zone or a rack. */
-export const isPlace = (scope: string): boolean => scope.startsWith('zone/') || scope.startsWith('rack/');
+export const isTopology = (scope: string): boolean => scope.startsWith('zone/') || scope.startsWith('rack/');
 /** The zone or the rack that one of these scopes names. */
-export const placeIn = (scopes: readonly string[], kind: 'Zone' | 'Rack'): string | undefined =>
+export const topologyIn = (scopes: readonly string[], kind: 'Zone' | 'Rack'): string | undefined =>
   scopes.find((scope) => scope.startsWith(kind === 'Zone' ? 'zone/' : 'rack/'));

@@ -1,7 +1,7 @@
 import type { DisruptionLedger, LedgerReservation, StartsBucket } from '../api/disruption-ledger.ts';
 import type { Stored } from '../api/wire.ts';
 
-/** The content of the ledger, as the rules see it: a value, never changed in place. */
+/** The content of the ledger, as the rules see it: a value, never mutated. */
 export interface LedgerState {
   /** Of the leader that may write; 0 before the first. */
   readonly epoch: number;
@@ -15,7 +15,7 @@ export function stateOf(ledger: Pick<DisruptionLedger, 'status'>): LedgerState {
   return { epoch: epoch ?? 0, reservations: reservations ?? [], ...(hours === undefined ? {} : { hours }) };
 }
 
-/** The ledger object carrying this state; its resourceVersion stays that of the read, which conditions the write. */
+/** The ledger object carrying this state; its resourceVersion stays the one of the read, which conditions the write. */
 export function withState(ledger: Stored<DisruptionLedger>, state: LedgerState): Stored<DisruptionLedger> {
   const { epoch, reservations, hours } = state;
   return {

@@ -14,7 +14,7 @@ import { observeSet, type SetView, type Stores } from '../../src/controllers/mac
 import { isSame, planOf, stampedWith, type BatchPlan } from '../../src/controllers/machine-component-set/plan.ts';
 import { isDeleting } from '../../src/controllers/shared/selection.ts';
 import { entriesPatch } from '../../src/controllers/machine-component-set/writing.ts';
-import { holds } from '../../src/defender/guarded-patch.ts';
+import { isMet } from '../../src/defender/guarded-patch.ts';
 import type { JsonPatchOperation } from '../../src/kube/client.ts';
 import { mergePatch } from '../../src/kube/testing/merge-patch.ts';
 import { brokenByArrival } from './component-set-rules.ts';
@@ -412,7 +412,7 @@ export function arrive(world: World, call: Call, { unconditioned }: Mutation): W
   if (held?.object === undefined || (held.version !== call.version && unconditioned !== 'machine')) return world;
   const { object, version } = held;
   const merged = mergedMachines(object, `${numberOf(call.patch)} ${unconditioned === 'machine'}`, () => {
-    if (unconditioned !== 'machine' && !holds(call.patch, object)) return REFUSED;
+    if (unconditioned !== 'machine' && !isMet(call.patch, object)) return REFUSED;
     const writes = call.patch.filter(({ op }) => op !== 'test');
     return keptMachine(jsonPatch(structuredClone(object) as object as Json, writes as object as Json) as object as Stored<Machine>);
   });

@@ -5,7 +5,7 @@ import type { Json, KubeObject, Stored } from '../../src/api/wire.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import type { ReleaseMark } from '../../src/defender/evidence.ts';
 import type { Move } from '../../src/defender/guarded-write.ts';
-import { holds, machinePatch, nodePatch } from '../../src/defender/guarded-patch.ts';
+import { isMet, machinePatch, nodePatch } from '../../src/defender/guarded-patch.ts';
 import { stateOf } from '../../src/defender/state.ts';
 import { jsonPatch } from '@kubenode/embedded/testing';
 import type { JsonPatchOperation } from '../../src/kube/client.ts';
@@ -99,7 +99,7 @@ export function carryOut(
 /** What the API server makes of it; undefined: a condition does not hold. */
 function applied<T extends KubeObject>(patch: JsonPatchOperation[], held: Held<T>): Stored<T> | undefined {
   const live = read(held);
-  if (live === undefined || !holds(patch, live)) return undefined;
+  if (live === undefined || !isMet(patch, live)) return undefined;
   const object = jsonPatch(live as object as Json, patch as object as Json) as object as Stored<T>;
   const { generation: _, annotations, ...rest } = object.metadata;
   const { [ANNOTATIONS.nodeWrite]: __, ...others } = annotations ?? {};

@@ -9,7 +9,7 @@ import type { Machine } from '../../src/api/machine.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { Json, KubeObject, Stored } from '../../src/api/wire.ts';
 import { planNode } from '../../src/controllers/machine/node-sync/node-sync.ts';
-import { holds, machinePatch, nodePatch } from '../../src/defender/guarded-patch.ts';
+import { isMet, machinePatch, nodePatch } from '../../src/defender/guarded-patch.ts';
 import type { JsonPatchOperation } from '../../src/kube/client.ts';
 import { search, type Limits, type Move, type Search } from './search.ts';
 
@@ -67,7 +67,7 @@ function start(scenario: NodeKeysScenario): World {
 
 /** The object after a conditioned write; undefined: it lost. A write that changes nothing is no write. */
 function after<T extends KubeObject>(object: Stored<T>, patch: Patch, version: number): Stored<T> | undefined {
-  if (!holds(patch, object)) return undefined;
+  if (!isMet(patch, object)) return undefined;
   const next = jsonPatch(structuredClone(object) as object as Json, patch as object as Json) as object as Stored<T>;
   if (JSON.stringify(next) === JSON.stringify(object)) return object;
   next.metadata.resourceVersion = `v${version}`;

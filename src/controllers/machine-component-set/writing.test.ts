@@ -3,7 +3,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';
-import { holds } from '../../defender/guarded-patch.ts';
+import { isMet } from '../../defender/guarded-patch.ts';
 import { announced, entriesPatch, openOf, settlePatch, type Announced } from './writing.ts';
 
 const machine = (name: string, resourceVersion: string): Stored<Machine> => ({
@@ -60,10 +60,10 @@ it('C4a: what settles it lets the entry lose, also where the agent writes, and l
   };
   const given = entriesPatch(read, [entry], { known: false });
   const noisy = { ...at('a', 3, '5', '99'), status: { agent: { version: '1', apiLevel: 1, bootID: 'c', os: 'linux', arch: 'amd64' } } };
-  expect([holds(given, noisy), holds(settlePatch(read), noisy)]).toEqual([true, true]);
+  expect([isMet(given, noisy), isMet(settlePatch(read), noisy)]).toEqual([true, true]);
   expect(settlePatch(read).at(-1)).toEqual({ op: 'add', path: '/metadata/annotations/kubenode.io~1entry-fence', value: '7' });
   const settled: Stored<Machine> = { ...at('a', 3, '7', '100'), status: {} };
-  expect([holds(given, settled), holds(settlePatch(read), settled)]).toEqual([false, false]);
+  expect([isMet(given, settled), isMet(settlePatch(read), settled)]).toEqual([false, false]);
 });
 
 it.each<[string, Stored<Machine>]>([
@@ -75,9 +75,9 @@ it.each<[string, Stored<Machine>]>([
   ['another phase', { ...at('a', 3), status: { phase: 'Running' } }],
   ['another record of what was verified', { ...at('a', 3), status: { verified: [] } }],
 ])('C4a: an entry loses against %s', (_, live) => {
-  expect(holds(entriesPatch(at('a', 3), [], { known: false }), live)).toBe(false);
+  expect(isMet(entriesPatch(at('a', 3), [], { known: false }), live)).toBe(false);
 });
 
 it('C4a: an entry that was decided on the copy of a store takes effect on the newest alone', () => {
-  expect(holds(entriesPatch(at('a', 3), [], { known: true }), at('a', 3, undefined, '8'))).toBe(false);
+  expect(isMet(entriesPatch(at('a', 3), [], { known: true }), at('a', 3, undefined, '8'))).toBe(false);
 });

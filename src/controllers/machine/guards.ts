@@ -7,7 +7,7 @@ import type { ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { endOf } from '../../api/machine/operation-end.ts';
 import type { GuardedWrite, Move, Seen } from '../../defender/guarded-write.ts';
-import { holds, ledgerGone, requireEpoch } from '../../defender/protocol.ts';
+import { isReserved, ledgerGone, requireEpoch } from '../../defender/protocol.ts';
 import { stateOf, type LedgerState } from '../../defender/state.ts';
 import { nameOf, type AskFacts } from './facts.ts';
 import { claimOf, type Claim } from './observe/claim.ts';
@@ -53,7 +53,7 @@ export function ledgerWith(reservation: LedgerReservation, seen: Seen, epoch: nu
   if (seen.ledger === undefined) throw ledgerGone();
   const state = stateOf(seen.ledger);
   requireEpoch(state, epoch);
-  return holds(state, reservation) ? state : undefined;
+  return isReserved(state, reservation) ? state : undefined;
 }
 
 export const claimIn = (machine: Machine, seen: Seen): Claim => claimOf(machine, machine.status?.providerID, seen.node);

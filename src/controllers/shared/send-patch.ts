@@ -1,7 +1,7 @@
 /** Sends the conditioned writes of `guarded-patch.ts`. */
 import type { Resource } from '../../api/resource.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
-import { holds } from '../../defender/guarded-patch.ts';
+import { isMet } from '../../defender/guarded-patch.ts';
 import { ApiError } from '../../kube/api-error.ts';
 import type { Client, JsonPatchOperation } from '../../kube/client.ts';
 
@@ -30,7 +30,7 @@ export async function patchIfSame<T extends KubeObject>(
       if (!(error instanceof ApiError) || error.status !== 422) throw error;
       // The server answers alike to a test that fails, a path that is gone and an object that is not valid.
       const live = await client.find(resource, key, { signal: options.signal });
-      if (live === undefined || !holds(json, live))
+      if (live === undefined || !isMet(json, live))
         throw new ApiError(409, { reason: 'Conflict', message: `${resource.kind} ${name} changed meanwhile` }, { cause: error });
       if (sending === SENDINGS) throw error;
     }

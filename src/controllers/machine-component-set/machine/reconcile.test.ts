@@ -4,7 +4,7 @@ import { Machines, type ComponentEntry, type ComponentStatus, type Machine } fro
 import { contentOf } from '../../../api/machine/values.ts';
 import type { MachineComponentSet } from '../../../api/machine-component-set.ts';
 import type { Stored } from '../../../api/wire.ts';
-import { holds } from '../../../defender/guarded-patch.ts';
+import { isMet } from '../../../defender/guarded-patch.ts';
 import type { RecordedEvent } from '../../../kube/recorder.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
 import { createOverlay } from '../overlay.ts';
@@ -43,12 +43,12 @@ test('C4a: the status is written by what changes alone, conditioned on what was 
   const agent = { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' };
   const seen: Stored<Machine> = { ...full, metadata: { ...full.metadata, generation: 3, resourceVersion: '9' } };
   const withStatus = (status: NonNullable<Machine['status']>): Stored<Machine> => ({ ...seen, status });
-  expect(holds(tested, seen)).toBe(true);
-  expect(holds(tested, { ...seen, metadata: { ...seen.metadata, generation: 4 } })).toBe(false);
-  expect(holds(tested, withStatus({ ...seen.status, operation: { id: 'r', state: 'Done' } }))).toBe(true);
+  expect(isMet(tested, seen)).toBe(true);
+  expect(isMet(tested, { ...seen, metadata: { ...seen.metadata, generation: 4 } })).toBe(false);
+  expect(isMet(tested, withStatus({ ...seen.status, operation: { id: 'r', state: 'Done' } }))).toBe(true);
   const components = [{ name: 'kubelet', version: '2.0.0', content: 'x', revision: 5, running: 4, state: 'Failed' as const }];
-  expect(holds(tested, withStatus({ ...seen.status, components }))).toBe(false);
-  expect(holds(tested, withStatus({ ...seen.status, agent }))).toBe(false);
+  expect(isMet(tested, withStatus({ ...seen.status, components }))).toBe(false);
+  expect(isMet(tested, withStatus({ ...seen.status, agent }))).toBe(false);
 });
 
 test('a machine that is paused, or going, is left alone, and any other is judged', async () => {

@@ -234,7 +234,7 @@ describe('safety 10, C8b: a machine of which nothing was made', () => {
       machines.map((each) => countedAs(each, each.metadata.name === 'a' ? node('a') : undefined, true, new Map())),
     );
     const usage = scopeUsage(availabilityIndex, [reservation({ id: 'r3', machine: 'web/c', machineUID: 'uid-c' })]);
-    expect([usage.total('cluster'), usage.places('cluster').used]).toEqual([1, 0]);
+    expect([usage.total('cluster'), usage.slots('cluster').used]).toEqual([1, 0]);
     expect(['uid-a', 'uid-b', 'uid-c'].map((uid) => usage.counts('cluster', uid))).toEqual([false, true, true]);
   });
   test('D7: what was Ready once and is not now is unavailable', () => {

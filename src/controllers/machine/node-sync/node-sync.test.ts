@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Taint } from '../../../api/builtin.ts';
 import type { Machine, NodeKeys } from '../../../api/machine.ts';
 import type { Json } from '../../../api/wire.ts';
-import { holds, nodePatch } from '../../../defender/guarded-patch.ts';
+import { isMet, nodePatch } from '../../../defender/guarded-patch.ts';
 import { jsonPatch } from '@kubenode/embedded/testing';
 import { DEGRADED } from '../cordon/cordon.ts';
 import { isOutOfService, markedOutOfService, mayTakePods, notedOutOfService, planNode } from './node-sync.ts';
@@ -155,9 +155,9 @@ describe('C11: labels and taints of a Machine on its Node', () => {
       written(begun.node, ({ metadata }) => void (metadata.labels = { tier: 'web' })),
       { known: false },
     );
-    expect(holds(late, written(begun.node))).toBe(true);
+    expect(isMet(late, written(begun.node))).toBe(true);
     const later = patched(begun.node, begun.node);
-    expect(holds(late, later)).toBe(false);
+    expect(isMet(late, later)).toBe(false);
     expect(planNode(unwanted, later, FACTS)).toMatchObject({ record: { labels: [] }, node: undefined });
     // Before each write that puts something there the Machine names the mark that it is conditioned on.
     expect(planNode(begun.machine, later, FACTS).record).toMatchObject({

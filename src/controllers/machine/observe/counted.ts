@@ -4,7 +4,7 @@ import type { Machine } from '../../../api/machine.ts';
 import { LABELS } from '../../../api/names.ts';
 import type { Stored } from '../../../api/wire.ts';
 import type { IndexedMachine } from '../../../defender/availability-index.ts';
-import { placeIn, rackScope, zoneScope } from '../../../defender/scopes.ts';
+import { topologyIn, rackScope, zoneScope } from '../../../defender/scopes.ts';
 import { nameOf, scopesOf, type SetFacts } from '../reservation/ask.ts';
 import { isNodeReady } from '../../../kube/liveness.ts';
 import { availabilityOf } from './availability.ts';
@@ -18,8 +18,8 @@ export function placed(scopes: readonly string[], machine: Machine, node: Node |
   const zone = label(LABELS.zone);
   const rack = label(LABELS.rack);
   const more = [
-    ...(zone === undefined || placeIn(scopes, 'Zone') !== undefined ? [] : [zoneScope(zone)]),
-    ...(rack === undefined || placeIn(scopes, 'Rack') !== undefined ? [] : [rackScope(rack)]),
+    ...(zone === undefined || topologyIn(scopes, 'Zone') !== undefined ? [] : [zoneScope(zone)]),
+    ...(rack === undefined || topologyIn(scopes, 'Rack') !== undefined ? [] : [rackScope(rack)]),
   ];
   return more.length === 0 ? scopes : [...scopes, ...more];
 }

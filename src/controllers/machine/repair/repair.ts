@@ -8,7 +8,7 @@ import { isFinished, type RemedyOperationJob } from '../../../api/remedy-operati
 import { endOf, isControllerOperation, isUnderWay, operationState, reportedEnd } from '../../../api/machine/operation-end.ts';
 import { frozenBy, frozenVerdict } from '../../../defender/freeze.ts';
 import type { Request, Verdict } from '../../../defender/request.ts';
-import { conditionScope, isPlace } from '../../../defender/scopes.ts';
+import { conditionScope, isTopology } from '../../../defender/scopes.ts';
 import {
   baseScopes,
   drainTimeoutMs,
@@ -204,6 +204,6 @@ export function successorOf(reservation: LedgerReservation, machine: Machine, fa
 /** What a Repair reservation of this job records of itself where it takes over this one: it is where that was. */
 export function successionRequest(job: RemedyOperationJob, machine: Machine, reservation: LedgerReservation): Omit<Request, 'since'> {
   const request = repairRequest(job, machine);
-  const places = reservation.scopes.filter(isPlace);
-  return { ...request, scopes: [...new Set([...request.scopes, ...places])] };
+  const topology = reservation.scopes.filter(isTopology);
+  return { ...request, scopes: [...new Set([...request.scopes, ...topology])] };
 }

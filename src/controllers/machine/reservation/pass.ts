@@ -126,7 +126,7 @@ function unorderedOf(view: PassView, state: LedgerState): Unordered[] {
           {
             reservation,
             subject: subjectOf(reservation, machine, view.nodeNamed(machine.metadata.name)),
-            isHeld: isSucceeding(reservation, machine),
+            keepsSlots: isSucceeding(reservation, machine),
           },
         ]
       : [];

@@ -118,7 +118,7 @@ function takeOverForRepair(reservation: LedgerReservation, jobUID: string, conte
       const refusal = refusalByRates(request, state.hours ?? [], facts, nowMs);
       if (refusal !== undefined) return stop(`${refusal.limit} has no room`);
       const successor = reservationFor({ ...request, since: nowMs }, context.newID(), nowMs);
-      const why = { because: 'ProviderRepair', agentSilent: !facts.agentAnswers, nowMs, rated: limitsOf(facts).rated } as const;
+      const why = { because: 'ProviderRepair', agentStale: !facts.agentAnswers, nowMs, rated: limitsOf(facts).rated } as const;
       return { write: 'ledger', object: withState(seen.ledger, takeOver(state, context.epoch, reservation.id, successor, why)) };
     },
   };
