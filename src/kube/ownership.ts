@@ -7,11 +7,19 @@ export interface Manager {
 }
 
 /** Whether a record in managedFields names this field, or something in it, as its manager's. */
-export function names({ fieldsV1 }: ManagedFieldsEntry, path: readonly string[]): boolean {
+export function names(entry: ManagedFieldsEntry, path: readonly string[]): boolean {
+  return hasMembers(
+    entry,
+    path.map((field) => `f:${field}`),
+  );
+}
+
+/** The same of a path as records have it, which may lead through items of lists: `k:{"name":"x"}`. */
+export function hasMembers({ fieldsV1 }: ManagedFieldsEntry, members: readonly string[]): boolean {
   let fields: unknown = fieldsV1;
-  for (const field of path) {
-    if (!isRecord(fields) || !Object.hasOwn(fields, `f:${field}`)) return false;
-    fields = fields[`f:${field}`];
+  for (const member of members) {
+    if (!isRecord(fields) || !Object.hasOwn(fields, member)) return false;
+    fields = fields[member];
   }
   return true;
 }

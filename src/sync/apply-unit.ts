@@ -13,6 +13,8 @@ import type { Client } from '../kube/client.ts';
 import { correctionsOf } from './corrections.ts';
 import type { StoredUnit } from './bundles.ts';
 import { syncError } from './errors.ts';
+import { extraFields } from './extra-fields.ts';
+import { areSame, given, taken } from './field-records.ts';
 import { isLeftOver, isNumberOfSync, SCALED_BY_OTHERS } from './replicas-owner.ts';
 
 export interface ApplyTarget {
@@ -111,7 +113,7 @@ export async function applyUnit(
     const desired = stamped(object, top, { ...stamp, writtenAt }, unit.origins[index]);
     try {
       const read = stored;
-      stored = read === undefined ? undefined : await withoutForeign(target.client, resource, read, desired, signal);
+      stored = read === undefined ? undefined : await prepared(target.client, resource, read, desired, signal);
       changed ||= stored !== read;
       const applied = await applyIfChanged(target.client, resource, desired, {
         fieldManager: MANAGERS.sync,
@@ -121,7 +123,7 @@ export async function applyUnit(
         signal,
       });
       changed ||= applied.changed;
-      if (applied.changed) corrections.push(...corrected(desired, stored, before));
+      if (applied.changed) corrections.push(...corrected(desired, read, before));
       inventory.push({ ...inventoryEntry(object), uid: applied.object.metadata.uid });
     } catch (error) {
       if (object.kind === MachineComponents.kind && hasReason(error, 'Invalid') && stored !== undefined) {
@@ -141,10 +143,11 @@ const NOT_SYNCS = ['ceiling', 'rolloutID'];
 
 /**
  * An apply removes what its record in managedFields names and it has no more. That record may name what sync never applied, where somebody wrote it by
- * hand: then it is taken out of the record first (docs/protocols.md#e4). Where the apply leaves `replicas` out, a number that let no machine go before, or
- * that a removal wrote, is taken out of the set first, so that it keeps its machines (docs/protocols.md#c8e). Conditioned on the object as it was read.
+ * hand: then it is taken out of the record first (docs/protocols.md#e4). What Git does not give, and another manager or nobody owns, is put into the record, so that the
+ * apply removes it together with all else that it changes (#e3). Where the apply leaves `replicas` out, a number that let no machine go before, or that a removal wrote, is
+ * taken out of the set first, so that it keeps its machines (#c8e). Conditioned on the object as it was read.
  */
-async function withoutForeign(
+async function prepared(
   client: Client,
   resource: Resource,
   stored: Stored<KubeObject>,
@@ -153,15 +156,13 @@ async function withoutForeign(
 ): Promise<Stored<KubeObject>> {
   if (stored.apiVersion !== API_VERSION) return stored;
   const { spec = {} } = desired as { spec?: object };
-  const foreign = NOT_SYNCS.filter((field) => !(field in spec)).map((field) => `f:${field}`);
   const records = stored.metadata.managedFields ?? [];
-  const managedFields = records.map((record) => {
-    const fields = record.fieldsV1?.['f:spec'];
-    if (record.manager !== MANAGERS.sync || record.operation !== 'Apply' || typeof fields !== 'object' || fields === null) return record;
-    const own = Object.fromEntries(Object.entries(fields).filter(([field]) => !foreign.includes(field)));
-    return Object.keys(own).length === Object.keys(fields).length ? record : { ...record, fieldsV1: { ...record.fieldsV1, 'f:spec': own } };
-  });
-  const isOwn = managedFields.every((record, index) => record === records[index]);
+  const own = given(
+    records,
+    NOT_SYNCS.filter((field) => !(field in spec)),
+  );
+  const managedFields = taken(own, extraFields(stored, desired));
+  const isOwn = areSame(records, managedFields);
   const isLeft = leavesReplicasOut(desired) && isLeftOver(stored as Stored<MachineSet>);
   if (isOwn && !isLeft) return stored;
   const { uid, resourceVersion, name, namespace } = stored.metadata;

@@ -3,13 +3,16 @@ import { canonical } from '../api/digest.ts';
 import { MANAGERS } from '../api/names.ts';
 import { plainText } from '../api/plain-text.ts';
 import type { JsonObject, KubeObject, ManagedFieldsEntry, Stored } from '../api/wire.ts';
-import { names } from '../kube/ownership.ts';
+import { hasMembers } from '../kube/ownership.ts';
+import { extraFields } from './extra-fields.ts';
 
 const MAX_FIELDS = 3;
 const MAX_VALUE = 60;
 
 interface Difference {
-  path: string[];
+  path: string;
+  /** As records in managedFields have it. */
+  members: readonly string[];
   found: unknown;
   wanted: unknown;
 }
@@ -20,15 +23,17 @@ export function correctionsOf(stored: Stored<KubeObject>, desired: KubeObject): 
   const own = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager === MANAGERS.sync);
   // What is in one is nobody's to read in an Event.
   const says = stored.kind === 'Secret' ? () => '' : (was: unknown, wanted: unknown) => ` from ${valueText(was)} to ${valueText(wanted)}`;
-  const found = differences(valueOf(stored), valueOf(desired), [])
-    // A field that is still sync's own differs because the commit, or the lane, does.
-    .filter(({ path }) => ownerOf(own, path) === undefined)
-    .map(({ path, found: was, wanted }) => {
-      const by = ownerOf(others, path);
-      // What nobody had may never have been there.
-      if (was === undefined && by === undefined) return `${path.join('.')}${says(was, wanted)}`;
-      return `${path.join('.')}${says(was, wanted)}, ${was === undefined ? 'removed' : 'set'} by ${by ?? 'somebody'}`;
-    });
+  // A field that is still sync's own differs because the commit, or the lane, does.
+  const changed = differences(valueOf(stored), valueOf(desired), []).filter(({ members }) => ownerOf(own, members) === undefined);
+  const extra = extraFields(stored, desired)
+    .filter(({ members }) => ownerOf(own, members) === undefined || ownerOf(others, members) !== undefined)
+    .map(({ byDefault, ...field }) => ({ ...field, wanted: byDefault }));
+  const found = [...extra, ...changed].map(({ path, members, found: was, wanted }) => {
+    const by = ownerOf(others, members);
+    // What nobody had may never have been there.
+    if (was === undefined && by === undefined) return `${path}${says(was, wanted)}`;
+    return `${path}${says(was, wanted)}, ${was === undefined ? 'removed' : 'set'} by ${by ?? 'somebody'}`;
+  });
   const more = found.length > MAX_FIELDS ? [`${found.length - MAX_FIELDS} more`] : [];
   return [...found.slice(0, MAX_FIELDS), ...more].map((text) => plainText(text));
 }
@@ -43,14 +48,15 @@ function valueOf(object: KubeObject): JsonObject {
 function differences(stored: unknown, desired: unknown, path: string[]): Difference[] {
   if (isMap(desired) && (isMap(stored) || (stored === undefined && path.length === 0)))
     return Object.entries(desired).flatMap(([key, wanted]) => differences(isMap(stored) ? stored[key] : undefined, wanted, [...path, key]));
-  return canonical(stored ?? null) === canonical(desired ?? null) ? [] : [{ path, found: stored, wanted: desired }];
+  if (canonical(stored ?? null) === canonical(desired ?? null)) return [];
+  return [{ path: path.join('.'), members: path.map((field) => `f:${field}`), found: stored, wanted: desired }];
 }
 
 const isMap = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The manager of this field, or of something in it. */
-function ownerOf(entries: readonly ManagedFieldsEntry[], path: readonly string[]): string | undefined {
-  return entries.find((entry) => names(entry, path))?.manager;
+function ownerOf(entries: readonly ManagedFieldsEntry[], members: readonly string[]): string | undefined {
+  return entries.find((entry) => hasMembers(entry, members))?.manager;
 }
 
 function valueText(value: unknown): string {

@@ -13,6 +13,7 @@ import type { StoredUnit } from '../bundles.ts';
 import type { Away } from '../cell/away.ts';
 import { isCell, type Cell, type CellContent } from '../cell/cell.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
+import { extraFields } from '../extra-fields.ts';
 import { ownersOf } from '../plan.ts';
 import { replicasIn } from '../going.ts';
 import { laneHeld } from '../records.ts';
@@ -246,7 +247,8 @@ export function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, stamp: Sta
   const path = ['metadata', 'annotations', ANNOTATIONS.writtenAt];
   const isSyncs = live.metadata.managedFields?.some((entry) => entry.manager === MANAGERS.sync && names(entry, path)) === true;
   const writtenAt = isSyncs ? writtenAtOf(live) : undefined;
-  return wouldChange(stamped(top, true, { ...stamp, writtenAt }, unit.origins.at(-1)), live, { fieldManager: MANAGERS.sync }) !== false;
+  const desired = stamped(top, true, { ...stamp, writtenAt }, unit.origins.at(-1));
+  return wouldChange(desired, live, { fieldManager: MANAGERS.sync }) !== false || extraFields(live, desired).length > 0;
 }
 
 /** Digests of MachineSets that the newest rollouts want, by cluster and unit. */
