@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import { MANAGERS } from '../api/names.ts';
+import type { JsonObject, ManagedFieldsEntry } from '../api/wire.ts';
+import type { ExtraField } from './extra-fields.ts';
+import { areSame, given, taken } from './field-records.ts';
+
+const record = (manager: string, operation: 'Apply' | 'Update', spec: JsonObject): ManagedFieldsEntry => ({
+  manager,
+  operation,
+  apiVersion: 'kubenode.io/v1alpha1',
+  fieldsType: 'FieldsV1',
+  fieldsV1: { 'f:spec': spec },
+});
+const extra = (members: string[], fields: JsonObject = {}): ExtraField => ({
+  members: ['f:spec', ...members],
+  path: '',
+  found: 1,
+  byDefault: undefined,
+  fields,
+});
+const fields = (records: readonly ManagedFieldsEntry[]): [string, string, JsonObject][] =>
+  records.map(({ manager, operation, fieldsV1 }) => [manager, operation, fieldsV1]);
+
+test('what is taken out is in the record of the apply alone', () => {
+  const before = [
+    record(MANAGERS.sync, 'Apply', { 'f:version': {}, 'f:selector': {} }),
+    record(MANAGERS.sync, 'Update', { 'f:maxFailed': {} }),
+    record('argo', 'Apply', { 'f:version': {}, 'f:selector': { '.': {}, 'f:a': {} }, 'f:maxFailed': {} }),
+    record('kubectl', 'Update', { 'f:selector': { 'f:a': {} }, 'f:pools': {} }),
+  ];
+  const after = taken(before, [extra(['f:maxFailed']), extra(['f:selector', 'f:a'])]);
+  expect(fields(after)).toEqual([
+    [MANAGERS.sync, 'Apply', { 'f:spec': { 'f:version': {}, 'f:maxFailed': {}, 'f:selector': { '.': {}, 'f:a': {} } } }],
+    ['argo', 'Apply', { 'f:spec': { 'f:version': {}, 'f:selector': {} } }],
+    ['kubectl', 'Update', { 'f:spec': { 'f:pools': {} } }],
+  ]);
+  expect(areSame(before, after)).toBe(false);
+  expect(areSame(after, taken(after, [extra(['f:maxFailed'])]))).toBe(true);
+});
+
+test('a record of the apply is made where there is none, and none where nothing is taken out', () => {
+  const scaled = { ...record(MANAGERS.sync, 'Apply', { 'f:replicas': {} }), subresource: 'scale' };
+  expect(fields(taken([scaled], [extra(['f:values'], { '.': {}, 'f:a': {} })]))).toEqual([
+    [MANAGERS.sync, 'Apply', { 'f:spec': { 'f:replicas': {} } }],
+    [MANAGERS.sync, 'Apply', { 'f:spec': { 'f:values': { '.': {}, 'f:a': {} } } }],
+  ]);
+  expect(taken([], [])).toEqual([]);
+  expect(taken([scaled], [])).toEqual([scaled]);
+});
+
+test('what an apply must leave is in its record no more', () => {
+  const records = [
+    record(MANAGERS.sync, 'Apply', { 'f:version': {}, 'f:ceiling': { 'f:nodes': {} } }),
+    record('argo', 'Apply', { 'f:ceiling': {} }),
+  ];
+  expect(fields(given(records, ['ceiling', 'rolloutID']))).toEqual([
+    [MANAGERS.sync, 'Apply', { 'f:spec': { 'f:version': {} } }],
+    ['argo', 'Apply', { 'f:spec': { 'f:ceiling': {} } }],
+  ]);
+});
