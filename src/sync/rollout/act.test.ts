@@ -241,10 +241,44 @@ it('E2: evidence that the object has no more is not recorded, however late the s
   const uid = cell.objects(MachineComponentSets)[0]?.metadata.uid ?? '';
   const seen: Step = { ...(proved(set) as Extract<Step, { do: 'RecordEvidence' }>), carrier: { uid, generation: 1 } };
   put(true);
-  expect([...(await carryOut([seen])).values()]).toMatchObject([{ code: 'Overtaken' }]);
+  expect([...(await carryOut([seen], [set])).values()]).toMatchObject([{ code: 'Overtaken' }]);
   expect(record(set)?.evidence).toBeUndefined();
   put(false);
-  expect(await carryOut([seen])).toEqual(new Map());
+  expect(await carryOut([seen], [set])).toEqual(new Map());
+  expect(record(set)?.evidence).toBe(digest);
+});
+
+it('E2: evidence of what has more than Git gives, or cannot be compared with that, is not recorded', async () => {
+  const set = {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: { name: 'kubelet' },
+    spec: { componentName: 'kubelet', version: '1' },
+  };
+  const digest = unitDigest([set]);
+  await carryOut([apply(set)], [set]);
+  const [live] = cell.objects(MachineComponentSets);
+  if (live === undefined) throw new Error('it was not applied');
+  const status = { observedGeneration: 1, evidence: { unitDigest: digest, at: '2026-11-20T00:00:00Z' } };
+  const put = (more: object): void =>
+    void cell.put(MachineComponentSets, {
+      ...live,
+      metadata: { ...live.metadata, generation: 1 },
+      spec: { ...live.spec, ...more },
+      status,
+    });
+  const carrier = { uid: live.metadata.uid, generation: 1 };
+  const seen: Step = { ...(proved(set) as Extract<Step, { do: 'RecordEvidence' }>), carrier };
+  put({ selector: { tier: 'web' } });
+  expect([...(await carryOut([seen], [set])).values()]).toMatchObject([
+    { code: 'Overtaken', message: expect.stringContaining('spec.selector') as unknown },
+  ]);
+  put({});
+  expect((await carryOut([seen])).size).toBe(1);
+  expect(record(set)?.evidence).toBeUndefined();
+  // What people and rollouts write, and defaults, are no reason.
+  put({ paused: true, rolloutID: 'r', maxFailed: 1 });
+  expect(await carryOut([seen], [set])).toEqual(new Map());
   expect(record(set)?.evidence).toBe(digest);
 });
 
@@ -783,7 +817,7 @@ it('E2: evidence for what is in no namespace is looked up where it is', async ()
   cell.put(MachineComponentSets, { ...live, metadata: { ...live.metadata, generation: 1 }, status });
   const carrier = { uid: live.metadata.uid, generation: 1 };
   const evidence: Step = { ...(proved(set) as Extract<Step, { do: 'RecordEvidence' }>), carrier };
-  expect(await carryOut([evidence])).toEqual(new Map());
+  expect(await carryOut([evidence], [set])).toEqual(new Map());
   expect(record(set)?.evidence).toBe(unitDigest([set]));
 });
 

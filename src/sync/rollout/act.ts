@@ -1,9 +1,12 @@
 import { API_VERSION } from '../../api/kind.ts';
+import { stamped } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { CellContent } from '../cell/cell.ts';
 import { syncError } from '../errors.ts';
 import { evidenceOf } from '../evidence.ts';
+import { extraFields } from '../extra-fields.ts';
 import { changeRecords } from '../record-writes.ts';
+import { isGivenKind } from '../spec-owners.ts';
 import type { ActPorts } from './ports.ts';
 import { begun, changeBefore, type Apply, type RecordedChange } from './recorded.ts';
 import { keepMachines, removeWritten, timeOf, writeField, writeUnit } from './writes.ts';
@@ -149,12 +152,12 @@ async function write(
 
 /**
  * A store may be late, and show evidence of a digest from before another one was there meanwhile, or from before the cell halted it: it counts only
- * where the object's spec is the very one that it was seen on, and the evidence is there still. A new generation of it begins with another record, on
+ * where the object's spec is the very one that it was seen on, has nothing that Git does not give, and the evidence is there still. A new generation of it begins with another record, on
  * which the record of the evidence is conditioned.
  */
 async function stillCarried(
-  { unit, cluster, digest, carrier }: Extract<Step, { do: 'RecordEvidence' }>,
-  { cell, signal }: ActPorts,
+  { unit, cluster, digest, commit, carrier }: Extract<Step, { do: 'RecordEvidence' }>,
+  { cell, fleet, unit: unitOf, signal }: ActPorts,
 ): Promise<void> {
   if (carrier === undefined) return;
   const [kind = '', ...rest] = unit.split('/');
@@ -165,6 +168,11 @@ async function stillCarried(
   if (live?.metadata.uid !== carrier.uid || live.metadata.generation !== carrier.generation)
     throw syncError('Overtaken', `${unit} on "${cluster}" was changed since there was evidence for it`);
   if (!evidenceOf(live, digest).evidence) throw syncError('Overtaken', `there is no evidence for ${unit} on "${cluster}" any more`);
+  if (!isGivenKind(kind)) return;
+  const given = (await unitOf(digest, commit, unit, cluster)).objects.at(-1);
+  const extra = given === undefined ? [] : extraFields(live, stamped(given, true, { digest, fleet, lane: 'Forward' }, undefined));
+  if (extra.length > 0)
+    throw syncError('Overtaken', `${unit} on "${cluster}" has what Git does not give: ${extra.map(({ path }) => path).join(', ')}`);
 }
 
 /** What is in a Namespace, or is of a kind, cannot be made before it. Machines stay also where the cell then refuses the content that keeps them. */

@@ -1293,6 +1293,73 @@ describe('E8: what live objects are compared with', () => {
     expect((await live()).metadata.resourceVersion).toBe(settled);
   });
 
+  it('E3: has what Git does not give taken out, ever more rarely where another writer puts it there again each time', async () => {
+    const name = commit({ [unit]: componentSet }, { clusters: ['prod'] });
+    startHub();
+    const key = { name: 'kubelet' };
+    const maxFailed = async () => (await prod.get(MachineComponentSets, key)).spec.maxFailed;
+    const put = (): string[] => events.filter(({ reason }) => reason === 'DriftCorrected').map(({ message }) => message);
+    const fight = async (ms: number): Promise<void> => {
+      for (let passed = 0; passed < ms; passed += 100) {
+        if ((await maxFailed()) === 1)
+          await prod.patch(MachineComponentSets, key, { merge: { spec: { maxFailed: 50 } } }, { fieldManager: 'argo' });
+        await clock.advance(100);
+      }
+    };
+    await until(() => place(name, 'prod')?.phase === 'Verified', 3000);
+    await fight(1000);
+    expect(put()[0]).toBe('put back as Git has it: MachineComponentSet/kubelet: spec.maxFailed from 50 to 1, set by argo');
+    await fight(120_000);
+    expect(put().length).toBeGreaterThan(4);
+    expect(put().length).toBeLessThan(12);
+    expect(place(name, 'prod')?.message).toMatch(
+      /^not put back as Git has it: it was put back \d+ times.*spec\.maxFailed from 50 to 1, set by argo/,
+    );
+    // Once the other writer gives up, it is put back and stays.
+    for (let passed = 0; passed < 61_000; passed += 500) await clock.advance(500);
+    expect(await maxFailed()).toBe(1);
+    expect(place(name, 'prod')?.message).toBeUndefined();
+  });
+
+  it('E2: gives no evidence while it has what Git does not give, and keeps and shows a pause by hand', async () => {
+    const { evidence: _, ...begun } = known;
+    recordOn('prod', [begun]);
+    const key = { name: 'kubelet' };
+    const { metadata } = await prod.get(MachineComponentSets, key);
+    const theirs = { maxFailed: 50, paused: true };
+    await prod.patch(MachineComponentSets, key, { merge: { spec: theirs } }, { fieldManager: 'kubectl-edit' });
+    const prove = async (): Promise<void> => {
+      const { generation = 0 } = (await prod.get(MachineComponentSets, key)).metadata;
+      const status = {
+        observedGeneration: generation,
+        desired: 1,
+        progress: '1/1',
+        evidence: { unitDigest: digest, at: '2026-11-19T00:00:00Z' },
+      };
+      await prod.patch(MachineComponentSets, key, { merge: { status } }, { subresource: 'status' });
+    };
+    await prove();
+    const recorded = (): string | undefined => cluster('prod')?.status?.units?.find((each) => each.unit === unit)?.evidence;
+    const written: (string | undefined)[] = [];
+    const name = commit({ [unit]: componentSet }, { clusters: ['prod'] });
+    startHub();
+    for (let passed = 0; passed < 3000; passed += 100) {
+      await clock.advance(100);
+      const { spec } = await prod.get(MachineComponentSets, key);
+      if (spec.maxFailed !== 1) written.push(recorded());
+    }
+    expect(written.filter((each) => each !== undefined)).toEqual([]);
+    expect((await prod.get(MachineComponentSets, key)).spec).toMatchObject({ maxFailed: 1, paused: true });
+    expect((await prod.get(MachineComponentSets, key)).metadata.generation).toBe((metadata.generation ?? 0) + 2);
+    expect(recorded()).toBeUndefined();
+    await prove();
+    await until(() => place(name, 'prod')?.phase === 'Verified', 3000);
+    expect(recorded()).toBe(digest);
+    expect(place(name, 'prod')?.message).toBe(
+      '`spec.paused` is true in its cell and not in Git: it stays until somebody sets it to false there',
+    );
+  });
+
   it('is asked for of no cell that is away, and is no reason to look more often', async () => {
     recordOn('test', [{ ...known, commit: 'c8' }]);
     hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });

@@ -10,6 +10,7 @@ import type { Away } from '../cell/away.ts';
 import { isCell, type Cell } from '../cell/cell.ts';
 import type { Fence } from '../fence.ts';
 import { act } from './act.ts';
+import { Contests } from './contests.ts';
 import { StepFailures } from './failures.ts';
 import { needsCell, type Step } from './world.ts';
 
@@ -43,6 +44,7 @@ const MOVED_POLL_MS = 5000;
 
 export class Executor {
   readonly failures: StepFailures;
+  readonly contests: Contests;
   readonly #options: ExecutorOptions;
   /** What is done in cells, by fleet and cluster. */
   readonly #under = new Map<string, Promise<void>>();
@@ -50,6 +52,7 @@ export class Executor {
   constructor(options: ExecutorOptions) {
     this.#options = options;
     this.failures = new StepFailures(options.clock, options.random);
+    this.contests = new Contests(options.clock, options.random);
   }
 
   /**
@@ -105,6 +108,7 @@ export class Executor {
       cell,
       corrected: ({ unit }, corrections) => {
         context.log.warn({ unit, cluster, corrections }, 'put back what somebody changed');
+        this.contests.add(unit, cluster, corrections);
         reportCorrected(this.#options, cluster, corrections);
       },
       unit: (...wanted) => unitOf(fleet, ...wanted),

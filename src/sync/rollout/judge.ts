@@ -119,7 +119,7 @@ function judgeTarget(
   if (complete && !isUnknown) {
     const lost = live.state === 'Present' ? live.lost : undefined;
     const uncompared = lost === undefined ? undefined : `not compared with what was applied, which could not be rendered again: ${lost}`;
-    const message = halted ?? uncompared ?? leftChanged(known);
+    const message = halted ?? uncompared ?? leftChanged(known) ?? byHandOf(live);
     return { ...placement, phase: 'Verified', drifted, newHalt, newEvidence, haltedAfter: halted, message };
   }
   // A recorded one lasts, also where it cannot be observed now.
@@ -134,15 +134,22 @@ function judgeTarget(
       soaksFrom: undefined,
       message: unknownContent(rollout, live.unitDigest),
     };
-  if (drifted) return { ...placement, phase: 'Waiting', drifted };
+  if (drifted) return { ...placement, phase: 'Waiting', drifted, message: leftChanged(known) ?? placement.message };
   if (carries && live.evidence) return { ...placement, phase: 'Waiting', newEvidence: true };
-  return { ...placement, phase: 'Waiting', message: live.state === 'Present' ? live.progress : 'not observed yet' };
+  return { ...placement, phase: 'Waiting', message: live.state === 'Present' ? progressOf(live) : 'not observed yet' };
 }
 
 /** Why what somebody changed in its cell is not put back there. */
-function leftChanged({ live, isForeign, blocked }: KnownPlacement): string | undefined {
+function leftChanged({ live, isForeign, blocked, contested }: KnownPlacement): string | undefined {
   const isChanged = live.state === 'Absent' || (live.state === 'Present' && live.drifted);
-  return isChanged && !isForeign && blocked !== undefined ? `not put back as Git has it: ${blocked}` : undefined;
+  const why = blocked ?? contested;
+  return isChanged && !isForeign && why !== undefined ? `not put back as Git has it: ${why}` : undefined;
+}
+
+const byHandOf = (live: LiveUnit): string | undefined => (live.state === 'Present' ? live.byHand : undefined);
+
+function progressOf({ progress, byHand }: Extract<LiveUnit, { state: 'Present' }>): string | undefined {
+  return progress === undefined || byHand === undefined ? (progress ?? byHand) : `${progress}; ${byHand}`;
 }
 
 interface Halts {

@@ -13,7 +13,7 @@ import type { StoredUnit } from '../bundles.ts';
 import type { Away } from '../cell/away.ts';
 import { isCell, type Cell, type CellContent } from '../cell/cell.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
-import { extraFields } from '../extra-fields.ts';
+import { extraFields, reportedFields } from '../extra-fields.ts';
 import { ownersOf } from '../plan.ts';
 import { replicasIn } from '../going.ts';
 import { laneHeld } from '../records.ts';
@@ -37,6 +37,8 @@ export interface ObserveInput {
   missing?(digest: string): string | undefined;
   /** Why the last try at (unit, cluster, digest) failed, while its next one is not due. */
   failing(unit: string, cluster: string): string | undefined;
+  /** Why what somebody changes there again each time it is put back is not put back yet. */
+  contested?(unit: string, cluster: string): string | undefined;
   /** Whether this hub may have given the cluster this content of the unit (`contentGiven`); absent: that is not asked. */
   known?(cluster: string, unit: string, digest: string): boolean;
   /** What is not watched there, and was found to be gone. */
@@ -72,6 +74,7 @@ export function observe(input: ObserveInput): World {
       blocked: cluster.spec.paused === true ? 'the Cluster is paused' : away?.message,
       units,
       failing: (unit) => input.failing(unit, name),
+      contested: (unit) => input.contested?.(unit, name),
       live: (unit) => (away === undefined ? live(unit) : UNKNOWN),
     });
   }
@@ -157,6 +160,7 @@ function liveUnit(
     ...machinesIn(object),
     ...emptyingOf(object),
     ...losesIn(object, record, wantedSets.get(unit), input),
+    ...byHandIn(object, due),
     ...(wanted === undefined && digest !== undefined ? { lost: input.missing?.(digest) } : {}),
   };
 }
@@ -216,6 +220,16 @@ function losesIn(
   if (wanted === undefined) return input.missing?.(target) === undefined ? {} : { losesTo: replicas };
   const due = replicasIn(wanted.objects);
   return due === null || (due !== undefined && due > replicas) ? { losesTo: replicas } : {};
+}
+
+/** What people may set in a cell, and that keeps what Git gives from being carried out. */
+function byHandIn(object: Stored<KubeObject>, due: StoredUnit | undefined): { byHand?: string } {
+  const top = due?.objects.at(-1);
+  const fields = top === undefined ? [] : reportedFields(object, top);
+  if (fields.length === 0) return {};
+  return {
+    byHand: `${fields.map((field) => `\`${field}\``).join(', ')} is true in its cell and not in Git: it stays until somebody sets it to false there`,
+  };
 }
 
 const after = (now: number, ms: number | undefined): number | undefined => (ms === undefined ? undefined : now + ms);

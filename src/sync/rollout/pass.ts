@@ -79,7 +79,7 @@ export async function runPass(dependencies: PassDependencies, fleet: string, con
   if (statuses.failed !== undefined) throw statuses.failed.error;
   if (!statuses.isWhole || !isReported) waits.push(REPORT_RETRY_MS);
   // Also of tries that failed before this pass: nothing else may come that leads to another.
-  waits.push(...reports.waits(), ...executor.failures.waits());
+  waits.push(...reports.waits(), ...executor.failures.waits(), ...executor.contests.waits());
   const dueAtMs = units.dueAtMs(loadedMs);
   if (dueAtMs !== undefined) waits.push(dueAtMs - clock.monotonic());
   return nextPassMs(waits);
@@ -152,6 +152,7 @@ function decideOn(dependencies: PassDependencies, fleet: string, connections: Co
     unit: (digest) => units.get(digest),
     missing: (digest) => units.missing(digest),
     failing: (unit, cluster) => executor.failures.failing(unit, cluster),
+    contested: (unit, cluster) => executor.contests.waiting(unit, cluster),
     gone: (unit, cluster) => executor.failures.isGone(unit, cluster),
     known: (...content) => (given ??= contentGiven([...stores.rollouts.list(), ...rollouts], clusters, ownersOf(mine)))(...content),
   });

@@ -28,6 +28,8 @@ export interface UnitPlacement {
   revoked: boolean;
   blocked: boolean;
   drifted: boolean;
+  /** Why what drifted is not put back yet: it is changed again each time. */
+  contested: string | undefined;
   /** There may be content here that this hub does not know, which only a retry, or another commit, replaces. */
   hides: boolean;
   newEvidence: boolean;
@@ -70,6 +72,8 @@ export interface KnownPlacement {
   isForeign: boolean;
   /** Why nothing can be done there. */
   blocked: string | undefined;
+  /** Why what was changed there is not put back yet. */
+  contested: string | undefined;
   /** The target is there as a whole. */
   held: boolean;
   /** And has evidence. */
@@ -89,6 +93,7 @@ export function knownOf(world: World, unit: string, cluster: string, target: str
     knownUntil: stored === undefined ? view?.createdAt : stored.writtenAt,
     live: view?.live(unit) ?? { state: 'Unknown' },
     isForeign: foreign !== undefined,
+    contested: view?.contested?.(unit),
     blocked: view === undefined ? 'no such Cluster on the hub' : (foreign ?? view.blocked ?? view.failing(unit)),
     held,
     complete: held && record?.evidence === target,
@@ -101,7 +106,7 @@ export function pendingPlacement(
   rollout: Rollout,
   unit: string,
   { name: cluster, digest: target, commit = rollout.spec.commit }: RolloutUnit['clusters'][number],
-  { record, live, isForeign, blocked, held, complete }: KnownPlacement,
+  { record, live, isForeign, blocked, contested, held, complete }: KnownPlacement,
 ): UnitPlacement {
   const verified = target === undefined ? undefined : record?.verified?.find((entry) => entry.digest === target);
   const revoked = target !== undefined && isRevoked(world, unit, record, target);
@@ -122,6 +127,7 @@ export function pendingPlacement(
     revoked,
     blocked: blocked !== undefined,
     drifted: false,
+    contested,
     hides: false,
     newEvidence: false,
     haltedAfter: undefined,

@@ -58,7 +58,7 @@ export function upkeep(world: World, rollout: Rollout, placement: UnitPlacement)
       because: 'the cell has evidence for it',
     });
   }
-  if (placement.drifted && target !== undefined) {
+  if (placement.drifted && placement.contested === undefined && target !== undefined) {
     steps.push({
       do: 'Apply',
       unit,

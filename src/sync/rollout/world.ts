@@ -41,6 +41,8 @@ export type LiveUnit =
       losesTo?: number;
       /** A repair rule whose rehearsal is over well: it waits to be enforced. */
       rehearsed?: boolean;
+      /** What a person set there that Git does not give and that stays. */
+      byHand?: string;
       /** Why it could not be compared with what was applied: `drifted` has no meaning then. */
       lost?: string | undefined;
       /** Time alone may change what stands here: decide again then, ms. */
