@@ -45,7 +45,7 @@ function withoutAll(record: ManagedFieldsEntry, paths: readonly Members[]): Mana
 function without(fields: JsonObject, [member, ...rest]: Members): JsonObject | undefined {
   const found = member === undefined ? undefined : fields[member];
   if (member === undefined || !isRecord(found)) return fields;
-  const left = rest.length === 0 ? undefined : without(found as JsonObject, rest);
+  const left = rest.length === 0 ? undefined : without(found, rest);
   if (left === found) return fields;
   const { [member]: _, ...others } = fields;
   const after = left === undefined ? others : { ...others, [member]: left };
@@ -64,6 +64,6 @@ function withMember(fields: JsonObject, [member, ...rest]: Members, below: JsonO
   if (member === undefined) return below;
   const found = fields[member];
   // `{}` names the field itself, which must be named beside what is below it now.
-  const before = !isRecord(found) ? {} : Object.keys(found).length === 0 ? { '.': {} } : (found as JsonObject);
+  const before = !isRecord(found) ? {} : Object.keys(found).length === 0 ? { '.': {} } : found;
   return { ...fields, [member]: withMember(before, rest, below) };
 }

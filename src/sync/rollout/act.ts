@@ -157,8 +157,9 @@ async function write(
  */
 async function stillCarried(
   { unit, cluster, digest, commit, carrier }: Extract<Step, { do: 'RecordEvidence' }>,
-  { cell, fleet, unit: unitOf, signal }: ActPorts,
+  ports: ActPorts,
 ): Promise<void> {
+  const { cell, fleet, signal } = ports;
   if (carrier === undefined) return;
   const [kind = '', ...rest] = unit.split('/');
   if (cell === undefined) throw syncError('ClusterUnreachable', `cluster "${cluster}" is away`);
@@ -169,7 +170,7 @@ async function stillCarried(
     throw syncError('Overtaken', `${unit} on "${cluster}" was changed since there was evidence for it`);
   if (!evidenceOf(live, digest).evidence) throw syncError('Overtaken', `there is no evidence for ${unit} on "${cluster}" any more`);
   if (!isGivenKind(kind)) return;
-  const given = (await unitOf(digest, commit, unit, cluster)).objects.at(-1);
+  const given = (await ports.unit(digest, commit, unit, cluster)).objects.at(-1);
   const extra = given === undefined ? [] : extraFields(live, stamped(given, true, { digest, fleet, lane: 'Forward' }, undefined));
   if (extra.length > 0)
     throw syncError('Overtaken', `${unit} on "${cluster}" has what Git does not give: ${extra.map(({ path }) => path).join(', ')}`);
