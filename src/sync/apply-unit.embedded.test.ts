@@ -516,7 +516,7 @@ describe('E3: what Git does not give in an object of KubeNode is taken out', () 
     expect(await specOf(client, set())).toMatchObject({ maxFailed: 50 });
   });
 
-  test('a MachineComponent that somebody made with more than Git gives is refused', async () => {
+  test('a MachineComponent that was made by hand with more than Git gives is refused', async () => {
     const client = await openCell();
     const component = given(
       'MachineComponent',

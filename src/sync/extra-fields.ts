@@ -1,4 +1,4 @@
-/** What an object of KubeNode has in a cell and Git does not give: an apply leaves it where another manager owns it, or nobody does (docs/protocols.md#e3). Pure. */
+/** What an object of KubeNode has in a cell and Git does not give: an apply leaves it where another manager owns it, or none does (docs/protocols.md#e3). Pure. */
 import { canonical } from '../api/digest.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { kindNamed } from '../api/kinds.ts';

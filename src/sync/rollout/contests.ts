@@ -12,7 +12,7 @@ interface Contest {
   notBefore: number;
 }
 
-/** Objects that somebody changes again when they were put back: each is put back ever more rarely, so that two writers do not fight without end. */
+/** Objects that another writer changes again each time they were put back: the hub puts each back less and less often, so that two writers do not fight without end. */
 export class Contests {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #random: Random;

@@ -1306,19 +1306,19 @@ describe('E8: what live objects are compared with', () => {
         await clock.advance(100);
       }
     };
-    await until(() => place(name, 'prod')?.phase === 'Verified', 3000);
+    await until(() => placement(name, 'prod')?.phase === 'Verified', 3000);
     await fight(1000);
     expect(put()[0]).toBe('put back as Git has it: MachineComponentSet/kubelet: spec.maxFailed from 50 to 1, set by argo');
     await fight(120_000);
     expect(put().length).toBeGreaterThan(4);
     expect(put().length).toBeLessThan(12);
-    expect(place(name, 'prod')?.message).toMatch(
+    expect(placement(name, 'prod')?.message).toMatch(
       /^not put back as Git has it: it was put back \d+ times.*spec\.maxFailed from 50 to 1, set by argo/,
     );
     // Once the other writer gives up, it is put back and stays.
     for (let passed = 0; passed < 61_000; passed += 500) await clock.advance(500);
     expect(await maxFailed()).toBe(1);
-    expect(place(name, 'prod')?.message).toBeUndefined();
+    expect(placement(name, 'prod')?.message).toBeUndefined();
   });
 
   it('E2: gives no evidence while it has what Git does not give, and keeps and shows a pause by hand', async () => {
@@ -1353,10 +1353,10 @@ describe('E8: what live objects are compared with', () => {
     expect((await prod.get(MachineComponentSets, key)).metadata.generation).toBe((metadata.generation ?? 0) + 2);
     expect(recorded()).toBeUndefined();
     await prove();
-    await until(() => place(name, 'prod')?.phase === 'Verified', 3000);
+    await until(() => placement(name, 'prod')?.phase === 'Verified', 3000);
     expect(recorded()).toBe(digest);
-    expect(place(name, 'prod')?.message).toBe(
-      '`spec.paused` is true in its cell and not in Git: it stays until somebody sets it to false there',
+    expect(placement(name, 'prod')?.message).toBe(
+      '`spec.paused` is true in its cell and not in Git: it stays until it is set to false there',
     );
   });
 

@@ -37,7 +37,7 @@ export interface ObserveInput {
   missing?(digest: string): string | undefined;
   /** Why the last try at (unit, cluster, digest) failed, while its next one is not due. */
   failing(unit: string, cluster: string): string | undefined;
-  /** Why what somebody changes there again each time it is put back is not put back yet. */
+  /** Why what is changed there again each time it was put back is not put back yet. */
   contested?(unit: string, cluster: string): string | undefined;
   /** Whether this hub may have given the cluster this content of the unit (`contentGiven`); absent: that is not asked. */
   known?(cluster: string, unit: string, digest: string): boolean;
@@ -228,7 +228,7 @@ function byHandIn(object: Stored<KubeObject>, due: StoredUnit | undefined): { by
   const fields = top === undefined ? [] : reportedFields(object, top);
   if (fields.length === 0) return {};
   return {
-    byHand: `${fields.map((field) => `\`${field}\``).join(', ')} is true in its cell and not in Git: it stays until somebody sets it to false there`,
+    byHand: `${fields.map((field) => `\`${field}\``).join(', ')} is true in its cell and not in Git: it stays until it is set to false there`,
   };
 }
 

@@ -66,6 +66,8 @@ export interface ClusterView {
   live(unit: string): LiveUnit;
   /** Why the last try at this unit failed, while the next one is not due. */
   failing(unit: string): string | undefined;
+  /** Why what was changed of this unit is not put back yet: it is changed again each time. */
+  contested?(unit: string): string | undefined;
 }
 
 /** Everything that the decision about the rollouts of one fleet needs, in one plain value. */
