@@ -6,7 +6,7 @@ const KEY = /^(ssh-ed25519|ecdsa-sha2-nistp(?:256|384|521)|ssh-rsa) ([A-Za-z0-9+
 export function hostKeyOf(line: string): string | undefined {
   const [, type = '', blob = ''] = KEY.exec(line.trim()) ?? [];
   if (type === '') return undefined;
-  // The key itself begins with its type: a line that says another one was mixed up.
+  // The key itself begins with its type: a line with another type was mixed up.
   const bytes = Buffer.from(blob, 'base64');
   const length = bytes.length < 4 ? 0 : bytes.readUInt32BE(0);
   return bytes.subarray(4, 4 + length).toString('latin1') === type ? `${type} ${blob}` : undefined;

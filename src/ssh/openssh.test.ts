@@ -13,8 +13,8 @@ import { noSshd, startSshd, startWire, type Sshd } from './testing/sshd.ts';
 
 const clock = systemClock({ ref: true });
 const { signal } = new AbortController();
-const SAY = script`for each in "$@"; do printf "[%s]" "$each"; done`;
-const say = (...args: string[]): RemoteCall => ({ doing: 'say something', script: SAY, args, timeoutMs: 20_000 });
+const PRINT = script`for each in "$@"; do printf "[%s]" "$each"; done`;
+const print = (...args: string[]): RemoteCall => ({ doing: 'print arguments', script: PRINT, args, timeoutMs: 20_000 });
 const coded = (code: string): unknown => expect.objectContaining({ code });
 
 describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
@@ -32,16 +32,16 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
   });
   const ssh = (options: Partial<Parameters<typeof openSsh>[0]> = {}) => openSsh({ clock, identityFile: sshd.identityFile, ...options });
 
-  it('gives a script its arguments as they are, whatever is in them', async () => {
+  it('gives a script its arguments as they are, with any content', async () => {
     const marker = join(folder, 'marker');
     const nasty = [`'; touch ${marker}; '`, `$(touch ${marker})`, `\`touch ${marker}\``, '-e', '', '  a  b ', '\\n', '$HOME', '"', 'é…'];
-    const result = await ssh().run(target, say(...nasty), signal);
+    const result = await ssh().run(target, print(...nasty), signal);
     expect(result).toEqual({ code: 0, stdout: nasty.map((each) => `[${each}]`).join(''), stderr: '' });
     expect(existsSync(marker)).toBe(false);
   });
 
   it('refuses arguments that would be more than one', async () => {
-    await expect(ssh().run(target, say('a\nb'), signal)).rejects.toEqual(coded('TargetInvalid'));
+    await expect(ssh().run(target, print('a\nb'), signal)).rejects.toEqual(coded('TargetInvalid'));
   });
 
   it('returns how the script ended, and what it printed on each stream', async () => {
@@ -63,10 +63,10 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
   });
 
   it('speaks to no host without a pinned key', async () => {
-    await expect(ssh().run({ ...target, hostKeys: [] }, say('x'), signal)).rejects.toEqual(coded('HostKeyUnknown'));
+    await expect(ssh().run({ ...target, hostKeys: [] }, print('x'), signal)).rejects.toEqual(coded('HostKeyUnknown'));
   });
 
-  it('runs nothing on a host that proves another key than the pinned one, and says which is pinned', async () => {
+  it('runs nothing on a host that proves another key than the pinned one, and names which is pinned', async () => {
     const marker = join(folder, 'reached');
     const call: RemoteCall = { doing: 'touch', script: script`touch "$1"`, args: [marker], timeoutMs: 20_000 };
     const run = ssh().run({ ...target, hostKeys: [sshd.strangeHostKey] }, call, signal);
@@ -75,7 +75,7 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     expect(existsSync(marker)).toBe(false);
   });
 
-  it('shows the keys of a host, so that somebody can confirm them', async () => {
+  it('shows the keys of a host, so that a person can confirm them', async () => {
     expect(await ssh().shownKeys('127.0.0.1', sshd.port, signal)).toEqual([sshd.hostKey]);
   });
 
@@ -93,21 +93,21 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
 
   it('ends a showing of keys when its signal aborts, and blames nothing for it', async () => {
     const stopping = new AbortController();
-    const silent = await startTalker(() => stopping.abort(new Error('enough')));
+    const unresponsive = await startTalker(() => stopping.abort(new Error('enough')));
     try {
-      await expect(ssh().shownKeys('127.0.0.1', silent.port, stopping.signal)).rejects.toThrow('enough');
-      await expect(ssh().shownKeys('127.0.0.1', silent.port, stopping.signal)).rejects.toThrow('enough');
+      await expect(ssh().shownKeys('127.0.0.1', unresponsive.port, stopping.signal)).rejects.toThrow('enough');
+      await expect(ssh().shownKeys('127.0.0.1', unresponsive.port, stopping.signal)).rejects.toThrow('enough');
     } finally {
-      await silent.close();
+      await unresponsive.close();
     }
   });
 
   it.each(['Host key verification failed.', 'bye\nHost key verification failed.', 'root@h: Permission denied (publickey,password).'])(
-    'takes no reason from a host that proves nothing and says goodbye with %j',
+    'takes no reason from a host that proves nothing and disconnects with %j',
     async (words) => {
       const liar = await startTalker((socket) => socket.end(Buffer.concat([Buffer.from('SSH-2.0-liar\r\n'), disconnect(words)])));
       try {
-        await expect(ssh().run({ ...target, port: liar.port }, say('x'), signal)).rejects.toEqual(coded('ConnectionLost'));
+        await expect(ssh().run({ ...target, port: liar.port }, print('x'), signal)).rejects.toEqual(coded('ConnectionLost'));
       } finally {
         await liar.close();
       }
@@ -115,14 +115,14 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
   );
 
   it('reports a key that is not taken', async () => {
-    await expect(ssh({ identityFile: sshd.strangeIdentity }).run(target, say('x'), signal)).rejects.toEqual(coded('AuthRefused'));
+    await expect(ssh({ identityFile: sshd.strangeIdentity }).run(target, print('x'), signal)).rejects.toEqual(coded('AuthRefused'));
   });
 
-  it('never answers a prompt for a password, and says that there was one', async () => {
+  it('never answers a prompt for a password, and reports that there was one', async () => {
     const asking = await startSshd({ PasswordAuthentication: 'yes' });
     try {
       const at = { ...target, port: asking.port, hostKeys: [asking.hostKey] };
-      await expect(openSsh({ clock, identityFile: asking.strangeIdentity }).run(at, say('x'), signal)).rejects.toEqual(
+      await expect(openSsh({ clock, identityFile: asking.strangeIdentity }).run(at, print('x'), signal)).rejects.toEqual(
         coded('PasswordAsked'),
       );
     } finally {
@@ -135,8 +135,8 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     try {
       // What root has by itself another user needs sudo for; `games` may not log in at all, which is neither.
       const at = { ...target, user: 'games', port: plain.port, hostKeys: [plain.hostKey] };
-      await expect(openSsh({ clock, identityFile: plain.identityFile }).run(at, say('x'), signal)).rejects.toEqual(coded('SudoRefused'));
-      await expect(openSsh({ clock, identityFile: plain.identityFile, sudo: false }).run(at, say('x'), signal)).rejects.toEqual(
+      await expect(openSsh({ clock, identityFile: plain.identityFile }).run(at, print('x'), signal)).rejects.toEqual(coded('SudoRefused'));
+      await expect(openSsh({ clock, identityFile: plain.identityFile, sudo: false }).run(at, print('x'), signal)).rejects.toEqual(
         coded('ShellUnusable'),
       );
     } finally {
@@ -144,24 +144,26 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     }
   });
 
-  it('reports an account whose commands are somebody else’s', async () => {
+  it('reports an account whose commands are replaced', async () => {
     const forced = await startSshd({ ForceCommand: 'echo kubenode-begins 0 guess' });
     try {
       const at = { ...target, port: forced.port, hostKeys: [forced.hostKey] };
-      await expect(openSsh({ clock, identityFile: forced.identityFile }).run(at, say('x'), signal)).rejects.toEqual(coded('ShellUnusable'));
+      await expect(openSsh({ clock, identityFile: forced.identityFile }).run(at, print('x'), signal)).rejects.toEqual(
+        coded('ShellUnusable'),
+      );
     } finally {
       await forced.close();
     }
   });
 
-  it('reports a port where nobody answers, and a name without address', async () => {
-    await expect(ssh().run({ ...target, port: 1 }, say('x'), signal)).rejects.toEqual(coded('HostUnreachable'));
-    await expect(ssh().run({ ...target, host: 'no-such-host.invalid' }, say('x'), signal)).rejects.toEqual(coded('HostUnresolved'));
+  it('reports a port where no host answers, and a name without address', async () => {
+    await expect(ssh().run({ ...target, port: 1 }, print('x'), signal)).rejects.toEqual(coded('HostUnreachable'));
+    await expect(ssh().run({ ...target, host: 'no-such-host.invalid' }, print('x'), signal)).rejects.toEqual(coded('HostUnresolved'));
   });
 
   it('takes no host or user that ssh would read as an option', async () => {
-    await expect(ssh().run({ ...target, host: '-oProxyCommand=touch' }, say('x'), signal)).rejects.toEqual(coded('TargetInvalid'));
-    await expect(ssh().run({ ...target, user: '-x' }, say('x'), signal)).rejects.toEqual(coded('TargetInvalid'));
+    await expect(ssh().run({ ...target, host: '-oProxyCommand=touch' }, print('x'), signal)).rejects.toEqual(coded('TargetInvalid'));
+    await expect(ssh().run({ ...target, user: '-x' }, print('x'), signal)).rejects.toEqual(coded('TargetInvalid'));
   });
 
   it('ends a script that takes too long', async () => {
@@ -206,13 +208,13 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
 });
 
 describe('without OpenSSH', () => {
-  it('says what is missing', async () => {
+  it('names what is missing', async () => {
     const path = process.env['PATH'];
     process.env['PATH'] = '/nowhere';
     try {
       await expect(openSsh({ clock }).shownKeys('h', 22, signal)).rejects.toEqual(coded('SshMissing'));
       const target: RemoteTarget = { host: 'h', port: 22, user: 'root', hostKeys: [`ssh-ed25519 ${ED25519}`] };
-      await expect(openSsh({ clock }).run(target, say('x'), signal)).rejects.toEqual(coded('SshMissing'));
+      await expect(openSsh({ clock }).run(target, print('x'), signal)).rejects.toEqual(coded('SshMissing'));
     } finally {
       process.env['PATH'] = path;
     }
@@ -226,7 +228,7 @@ const ED25519 = Buffer.concat([
   randomBytes(32),
 ]).toString('base64');
 
-/** A host that says what it likes, to each connection. */
+/** A host that sends any text, to each connection. */
 async function startTalker(talk: (socket: Socket) => void): Promise<{ port: number; close(): Promise<void> }> {
   const open = new Set<Socket>();
   const server = createServer((socket) => {

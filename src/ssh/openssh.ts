@@ -44,7 +44,7 @@ async function run(options: OpenSshOptions, target: RemoteTarget, call: RemoteCa
   if (keys.includes(undefined)) throw failure('TargetInvalid', at, call, 'a pinned key is none that OpenSSH knows');
   const nonce = randomUUID();
   const lines = [nonce, ...(call.args ?? [])];
-  if (lines.some((line) => /[\n\0]/.test(line))) throw failure('TargetInvalid', at, call, 'an argument holds a line feed');
+  if (lines.some((line) => /[\n\0]/.test(line))) throw failure('TargetInvalid', at, call, 'an argument contains a line feed');
   const shell = `/bin/sh -c '${PROLOGUE}${call.body === undefined ? 'exec </dev/null\n' : ''}${call.script}'`;
   const asSudo = options.sudo !== false && target.user !== 'root';
   const folder = await mkdtemp(join(tmpdir(), 'kubenode-ssh-'));

@@ -61,13 +61,13 @@ export async function startSshd(settings: Record<string, string> = {}): Promise<
     },
   );
   const { promise: listening, resolve, reject } = Promise.withResolvers<void>();
-  let said = '';
+  let log = '';
   child.stderr.on('data', (piece: Buffer) => {
-    said += piece.toString();
-    if (said.includes('Server listening')) resolve();
+    log += piece.toString();
+    if (log.includes('Server listening')) resolve();
   });
   child.once('error', reject);
-  child.once('exit', () => reject(new Error(`sshd ended: ${said}`)));
+  child.once('exit', () => reject(new Error(`sshd ended: ${log}`)));
   await listening;
   return {
     port,
