@@ -45,7 +45,7 @@ function standIn(name: string, version: string, config: object, content: Release
       { name: 'running', unit: name, periodSeconds: 1 },
       { name: 'healthy', exec: { command: [main, 'probe', '{{root}}'] }, periodSeconds: 1 },
     ],
-    // A node that is not healthy by then goes back to what ran before. Real components get minutes.
+    // A node that is not healthy within this time goes back to what ran before. Real components get minutes.
     healthDeadlineSeconds: 10,
     ...content,
   });

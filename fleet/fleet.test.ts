@@ -1,4 +1,4 @@
-/** The reference fleet does what it says, and a fleet of your own elsewhere is rendered and checked in the same way. */
+/** The reference fleet works as its comments describe, and a fleet of your own elsewhere is rendered and checked in the same way. */
 import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -123,7 +123,7 @@ it('renders and type-checks the same as a repository of its own elsewhere on the
   const elsewhere = mkdtempSync(join(tmpdir(), 'kubenode-fleet-'));
   try {
     for (const folder of ['fleet', 'rules']) cpSync(join(ROOT, folder), join(elsewhere, folder), { recursive: true });
-    // Nothing beside the files counts, whatever it says.
+    // Only the files count, not what is beside them.
     writeFileSync(join(elsewhere, 'package.json'), '{ "type": "commonjs", "imports": { "#x": "./x.ts" } }');
     const files = filesOf(elsewhere);
     expect(digests(await valid(files))).toEqual(digests(await referenceFleet()));

@@ -7,7 +7,7 @@
  * - Down to 80 %: images are collected down to the same mark by default (imageGCLowThresholdPercent), so that the two do not take turns.
  * - DiskPressure stays True for five minutes after the pressure is gone (evictionPressureTransitionPeriod), so the proof may begin late:
  *   15 minutes. It is measured again and again, so it needs no new boot.
- * - Moving pods away frees what belongs to them. A reboot or a new machine frees nothing that cleaning does not: then somebody must look.
+ * - Moving pods away frees what belongs to them. A reboot or a new machine frees nothing that cleaning does not: then a person must check.
  */
 import { all, askHuman, cleanDisk, condition, fleet, migratePods, NodeRemedier } from 'kubenode/constructs';
 import { inUse } from './guards.ts';

@@ -7,7 +7,7 @@
  *
  * - Nothing but a boot ends a task in uninterruptible sleep, so restarting services is not tried. Pods are taken away first, while the
  *   kubelet can still end them in peace.
- * - The condition is latched: it stays True until the detector restarts, so it says nothing about now, and its turning False in the same
+ * - The condition is latched: it stays True until the detector restarts, so it proves nothing about now, and its turning False in the same
  *   boot proves nothing (kubernetes/node-problem-detector#215, #728). That is why it has `onNewBoot`.
  * - The kernel has waited 120 s when the line is written; half a minute more is for lines that come in pairs.
  * - Ten minutes for a boot: firmware of large hosts takes several. A second boot that does not help means hardware.

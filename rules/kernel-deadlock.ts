@@ -1,9 +1,9 @@
 /**
  * The kernel hangs and the node does not answer: the detector reported KernelDeadlock, and then the kubelet stopped renewing its Lease.
  *
- * - No drain can succeed, since nobody on the node ends its pods: the boot is the first thing to do. Where the agent is silent too, the
- *   provider cycles the power; without fencing proof nobody's pods are deleted by force.
- * - Two independent witnesses are asked: the detector's last word, which counts only while its own heartbeat is younger than ten minutes,
+ * - No drain can succeed, since no process on the node ends its pods: the boot is the first action. Where the agent is stale too, the
+ *   provider cycles the power; without fencing proof no pods are deleted by force.
+ * - Two independent witnesses are asked: the detector's last report, which counts only while its own heartbeat is younger than ten minutes,
  *   and the kubelet's Lease. A network that takes the Leases of many away takes this rule's match from them: see the rack.
  * - The Lease is stale after 40 s; two minutes more outlast a restart of the kubelet, or of the API server that it talks to
  *   (kubelets lost their API path and healthy nodes were deleted: gardener/machine-controller-manager#679).
@@ -16,7 +16,7 @@ fleet.allClusters((cluster) => {
     when: all(
       condition('KernelDeadlock').is('True'),
       fact('heartbeat.kubelet').equals('Stale'),
-      // Of its rack at most one other is ill. A node without a rack label never matches: a dead node cannot be told apart from a dead switch.
+      // At most one other node of its rack is unhealthy. A node without a rack label never matches: a dead node cannot be distinguished from a dead switch.
       fact('peers.rack.unhealthy').atMost(1),
       inUse,
     ),

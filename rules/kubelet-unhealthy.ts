@@ -3,9 +3,9 @@
  * https://github.com/kubernetes/node-problem-detector/blob/master/config/health-checker-kubelet.json
  *
  * - The health checker kills the kubelet by itself unless it is started with `--enable-repair=false`. Switch it off before this rule is enforced.
- * - Restarting the kubelet does not touch pods. If two restarts did not help, a boot does, or somebody has to look: a kubelet that does not
+ * - Restarting the kubelet does not touch pods. If two restarts did not help, a boot does, or a person has to check: a kubelet that does not
  *   start usually has a bad configuration, which a new machine would get too.
- * - The detector writes the condition itself, so that it arrives while the kubelet is silent.
+ * - The detector writes the condition itself, so that it arrives while the kubelet does not report.
  */
 import { all, askHuman, condition, fleet, NodeRemedier, reboot, restartComponent } from 'kubenode/constructs';
 import { kubelet } from '../fleet/versions.ts';

@@ -18,7 +18,7 @@ fleet.allClusters((cluster) => {
       migratePods({ graceSeconds: 30, timeoutSeconds: 1200 }),
       reboot({ attempts: 1, timeoutSeconds: 900 }),
       replaceMachine(),
-      askHuman({ note: 'look for a broken disk before it is used again: dmesg, smartctl -a' }),
+      askHuman({ note: 'search for a broken disk before it is used again: dmesg, smartctl -a' }),
     ],
     healedWhen: { condition: 'ReadonlyFilesystem', is: 'False', onNewBoot: true, forSeconds: 600 },
     priority: 200,

@@ -4,7 +4,7 @@
  *
  * - One more restart does not repair what restarts by itself, but it distinguishes a runtime that was left in a bad state from a host that is ill,
  *   and costs nothing. It counts as one of the five.
- * - The proof is slow: the detector looks back 20 minutes, so it can be False 25 minutes after the last restart at the earliest. So it has
+ * - The proof is slow: the detector searches the last 20 minutes, so it can be False 25 minutes after the last restart at the earliest. So it has
  *   45 minutes for each rung.
  */
 import { all, condition, fleet, migratePods, NodeRemedier, reboot, restartComponent } from 'kubenode/constructs';
