@@ -161,7 +161,7 @@ function snapshotOf(machine: Machine, node: Node, heartbeats: Heartbeats): Snaps
     kubeletFreshUntilMs: nowMs + 40_000,
     agentFreshUntilMs: nowMs + 180_000,
     peers: {},
-    hold: { held: false, releasedAtMs: undefined },
+    pause: { paused: false, releasedAtMs: undefined },
   });
 }
 

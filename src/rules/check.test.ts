@@ -11,7 +11,7 @@ const leaf = (fact: string, operator: string, value: unknown, rest = {}) => ({ f
 
 const probed = { ...when(bad('KubeletUnhealthy')), healedWhen: { condition: 'KubeletUnhealthy', is: 'False', forSeconds: 60 } };
 
-it('accepts a rule that says everything', () => {
+it('accepts a rule that sets every field', () => {
   expect(
     checkRule(
       ruleObject('hung', {
@@ -38,7 +38,7 @@ it('accepts a rule that says everything', () => {
   ).toEqual([]);
 });
 
-describe('conditions are refused with the place', () => {
+describe('conditions are refused with the path', () => {
   it.each([
     ['an unknown fact', when(leaf('condition.KernelDeadlock.state', 'equal', 'True')), 'spec.when.all[0].fact'],
     ['an unknown path', when(leaf('machine', 'equal', 'Running', { path: 'fase' })), 'spec.when.all[0].path'],
@@ -123,7 +123,7 @@ describe('conditions are refused with the place', () => {
   });
 });
 
-describe('ladders are refused with the place', () => {
+describe('ladders are refused with the path', () => {
   const human = { action: 'Human' };
   it.each([
     ['no human at the end', { ladder: [{ action: 'Reboot' }] }, 'spec.ladder[0]'],
@@ -213,7 +213,7 @@ describe('two rules that would undo each other', () => {
     expect([...checkRules([ruleObject('on', on), ruleObject('off', off)], new Set(['off'])).keys()]).toEqual(['on']);
   });
 
-  it('are not those of which one has an error of its own, and so never runs', () => {
+  it('are not two rules when one has an error of its own, and so never runs', () => {
     const found = checkRules([ruleObject('on', { ...on, ladder: [{ action: 'Reboot' }] }), ruleObject('off', off)]);
     expect([...found].map(([name, errors]) => [name, errors.map(({ path }) => path)])).toEqual([['on', ['spec.ladder[0]']]]);
   });
@@ -247,7 +247,7 @@ describe('two rules that would undo each other', () => {
     );
   });
 
-  it('are not those of which one only steps aside for the other', () => {
+  it('are not two rules when one only steps aside for the other', () => {
     const deadlock = { ...when(bad('KernelDeadlock')), ladder };
     const notReady = {
       ...when(leaf('condition.Ready.status', 'in', ['False', 'Unknown']), good('KernelDeadlock')),
@@ -270,26 +270,26 @@ it('refuses a number that is none', () => {
     expect(paths(when(leaf('peers.rack.unhealthy', 'lessThan', value)))).toEqual(['spec.when.all[0].value']);
 });
 
-it('says how a value is written that is none', () => {
+it('explains how to write a value that is not valid', () => {
   const hint = (value: unknown) => checkRule(ruleObject('r', when(leaf('machine.phase', 'equal', value))))[0]?.hint;
   expect(hint({ fact: 'machine.pool' })).toBe('write a constant: facts are not compared with each other');
   expect(hint(3)).toBe('write a string');
 });
 
-it('says which parameters there are', () => {
+it('names the parameters that exist', () => {
   const hint = (fact: string, operator: string, value: unknown) =>
     checkRule(ruleObject('r', when(leaf(fact, operator, value, { params: { windo: 1 } }))))[0]?.hint;
   expect(hint('machine.name', 'equal', 'a')).toBe('remove it');
   expect(hint('machine.provider', 'equal', 'a')).toBe('it takes default');
 });
 
-it('says whether the fact is unknown or the path below it', () => {
-  const said = (of: object) => checkRule(ruleObject('r', when(of)))[0]?.message;
-  expect(said(leaf('machine.fase', 'equal', 'x'))).toContain('unknown fact');
-  expect(said(leaf('machine', 'equal', 'x', { path: 'fase' }))).toContain('unknown path');
+it('reports whether the fact is unknown or the path below it', () => {
+  const message = (of: object) => checkRule(ruleObject('r', when(of)))[0]?.message;
+  expect(message(leaf('machine.fase', 'equal', 'x'))).toContain('unknown fact');
+  expect(message(leaf('machine', 'equal', 'x', { path: 'fase' }))).toContain('unknown path');
 });
 
-it('says of each parameter what it takes', () => {
+it('names for each parameter what it takes', () => {
   const band = (params: object) => checkRule(ruleObject('r', when(leaf('hysteresis.condition.A.rises', 'equal', true, { params }))));
   expect(band({ enter: 'x', leave: 1, windowSeconds: 60 })).toMatchObject([
     { path: 'spec.when.all[0].params.enter', hint: 'write a number' },
@@ -303,7 +303,7 @@ it('says of each parameter what it takes', () => {
   expect(band({ enter: -3, leave: -4, windowSeconds: 60 })).toEqual([]);
 });
 
-it('says of what the schema refuses what to do about it', () => {
+it('explains what to change where the schema refuses a value', () => {
   const hints = (object: object) => checkRule(object).map(({ path, message, hint }) => [path, message, hint]);
   expect(hints(ruleObject('r', { ladders: [] }))).toEqual([['spec.ladders', 'unknown field', 'remove it']]);
   expect(hints(ruleObject('r', { pools: [] }))).toEqual([['spec.pools', 'is empty', 'name at least one']]);
@@ -330,7 +330,7 @@ it('refuses two rules of one name, and what is no rule at all', () => {
   expect(checkRule({ kind: 'NodeRemedier' }).length).toBeGreaterThan(0);
 });
 
-describe('what is said of conditions that are refused', () => {
+describe('messages for conditions that are refused', () => {
   const first = (...all: unknown[]) => {
     const [found] = checkRule(ruleObject('r', when(...all)));
     return found === undefined ? [] : [found.path.replace('spec.when.all[0]', '@'), found.message, found.hint];
@@ -397,9 +397,9 @@ describe('what is said of conditions that are refused', () => {
       `"notIn" over condition.A.status ${missing} (the Node has no such condition; Unknown when its heartbeat is stale)`,
       'name what it must be: "in": ["True"], without a negation',
     ]);
-    const [at, said, hint] = first({ not: good('A') });
+    const [at, message, hint] = first({ not: good('A') });
     expect([at, hint]).toEqual(['@.not', 'name what it must be: "in": ["True"], without a negation']);
-    expect(said).toContain(`a "not" over condition.A.status ${missing}`);
+    expect(message).toContain(`a "not" over condition.A.status ${missing}`);
     expect(first(leaf('node.kernel', 'notIn', ['6.1']))[2]).toBe('name what it must be: "in": [ … ], without a negation');
     expect(first(leaf('condition.A.status', 'notIn', ['True', 'False']))[2]).toBe('name what it must be: "in": [ … ], without a negation');
   });
@@ -416,7 +416,7 @@ describe('conditions that could never be true together', () => {
     expect(impossible(ready('health', 'Unknown'), ready('status', 'True'))).toBe(true);
   });
 
-  it('are not those that only say what a fact is not', () => {
+  it('are not rules that only exclude a value of a fact', () => {
     const pool = (operator: string, value: unknown) => leaf('machine.pool', operator, value);
     expect(impossible(pool('equal', 'a'), pool('notEqual', 'b'), pool('notIn', ['c']))).toBe(false);
     expect(impossible(pool('equal', 'a'), { not: pool('equal', 'b') })).toBe(false);

@@ -57,7 +57,7 @@ it('reads a fact once for all the rules of a run', async () => {
   expect([found.map((each) => each.truth), asked]).toEqual([['True', 'True'], ['condition.A.status']]);
 });
 
-it('tells labels apart whose keys go on where another ends', async () => {
+it('distinguishes labels whose keys go on where another ends', async () => {
   const label = (fact: string, path?: string) => ({ fact, ...(path === undefined ? {} : { path }), operator: 'equal', value: 'x' });
   const readings = { 'node.label.a': known('x'), 'node.label.a.b': known('x') };
   expect(await truth({ all: [label('node.label.a'), label('node.label.a', 'b')] }, readings)).toBe('True');

@@ -2,8 +2,8 @@
  * Evaluation by json-rules-engine, and what of its answer may be believed.
  *
  * Guarantees
- * - Each run has an Engine of its own: on one Engine two runs stop each other, and rules get lost without a word.
- * - A rule is True only if the engine finds it so and if it stays so whatever the unknown facts are (Kleene's logic over the
+ * - Each run has an Engine of its own: on one Engine two runs stop each other, and rules get lost without an error.
+ * - A rule is True only if the engine finds it so and if it stays so for any values of the unknown facts (Kleene's logic over the
  *   engine's answers). What is not known never makes a negation true.
  */
 import { Engine, type RuleProperties, type TopLevelCondition } from 'json-rules-engine';
@@ -108,7 +108,7 @@ function propertiesOf(rule: CompiledRule): RuleProperties {
 
 function truthOf(when: Leaf, result: unknown, reading: Reading): Truth {
   if (reading.known) return result === true ? 'True' : 'False';
-  // The one thing that a rule may ask of what is not known is whether it is Unknown.
+  // A rule may ask only one thing about a value that is not known: whether it is Unknown.
   return result === true && reading.value !== undefined && !traitsOf(when.operator).negative ? 'True' : 'Unknown';
 }
 

@@ -14,13 +14,13 @@ async function outcome(when: object, readings: Record<string, Reading>, rest: Pa
   const compiled = compileRule(rule('hung', { when: when as Record<string, unknown>, holdsForSeconds: 30 }));
   const [evaluation] = await evaluate([compiled], ({ ref }) => readings[ref.name] ?? missing);
   if (evaluation === undefined) throw new Error('no outcome');
-  return { ...evaluation, sinceMs: 0, heldMs: 12_900, due: false, waits: undefined, peers: [], nextAtMs: undefined, ...rest };
+  return { ...evaluation, sinceMs: 0, matchedMs: 12_900, due: false, waits: undefined, peers: [], nextAtMs: undefined, ...rest };
 }
 
 const rises = { fact: 'condition.A.rises', operator: 'greaterThan', value: 2, params: { windowSeconds: 60 } };
 const inWeb = { fact: 'machine.pool', operator: 'in', value: ['web', 'db'] };
 
-it('says of each condition what it asks, what was found and how sure that is, one under the other', async () => {
+it('reports for each condition what it asks, what was found and how sure that is, one under the other', async () => {
   const when = { all: [bad('A'), rises, { any: [inWeb, good('B')] }, { not: { fact: 'machine.name', operator: 'equal', value: 'a' } }] };
   const readings = {
     'condition.A.status': known('True', 'DockerHung'),
@@ -44,25 +44,25 @@ it('says of each condition what it asks, what was found and how sure that is, on
   ]);
 });
 
-it('says what would have to be known, and every way that one of several would do', async () => {
+it('reports what would have to be known, and each of several ways that is enough', async () => {
   const { summary, missing } = explain(await outcome({ all: [bad('A'), { any: [bad('B'), bad('C')] }] }, {}));
   expect(summary).toBe('does not match: something it needs is not known');
   const found = (type: string) => `condition.${type}.status is "True"; found unknown: no such condition`;
   expect(missing).toEqual([found('A'), `any of: ${found('B')} | ${found('C')}`]);
 });
 
-it('says of a rule that matches how long it has, and what it waits for', async () => {
-  const said = async (rest: Partial<RuleOutcome>) =>
+it('reports for a rule that matches how long it has matched, and what it waits for', async () => {
+  const summaryOf = async (rest: Partial<RuleOutcome>) =>
     explain(await outcome({ all: [bad('A')] }, { 'condition.A.status': known('True') }, rest)).summary;
-  expect(await said({ waits: 'Time' })).toBe('matches, held for 12 s of 30 s');
-  expect(await said({ waits: 'Reservation' })).toBe('matches; its clock stands still while an operation holds the machine');
-  expect(await said({ due: true, heldMs: 31_000 })).toBe('matches, held for 31 s of 30 s: due');
+  expect(await summaryOf({ waits: 'Time' })).toBe('matches for 12 s of 30 s');
+  expect(await summaryOf({ waits: 'Reservation' })).toBe('matches; its clock stops while an operation has reserved the machine');
+  expect(await summaryOf({ due: true, matchedMs: 31_000 })).toBe('matches for 31 s of 30 s: due');
 });
 
-it('a job says only what was true', async () => {
+it('a job records only what was true', async () => {
   const when = { any: [bad('A'), bad('B'), { all: [good('C')] }] };
   const readings = { 'condition.A.status': known('True', 'R'), 'condition.B.status': stale, 'condition.C.status': known('False') };
-  expect(whyFired(await outcome(when, readings, { heldMs: 30_500 }))).toBe(
+  expect(whyFired(await outcome(when, readings, { matchedMs: 30_500 }))).toBe(
     'condition.A.status is "True"; found "True" (R) and condition.C.status is "False"; found "False", for 30 s (asked: 30 s)',
   );
 });

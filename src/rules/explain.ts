@@ -66,11 +66,11 @@ const seconds = (ms: number): string => `${Math.floor(ms / 1000)} s`;
 
 function summaryOf(outcome: RuleOutcome): string {
   const { rule, truth, due, waits } = outcome;
-  const held = `${seconds(outcome.heldMs)} of ${seconds(rule.holdsForMs)}`;
+  const time = `${seconds(outcome.matchedMs)} of ${seconds(rule.holdsForMs)}`;
   if (truth === 'Unknown') return 'does not match: something it needs is not known';
   if (truth === 'False') return 'does not match';
-  if (due) return `matches, held for ${held}: due`;
-  return waits === 'Reservation' ? 'matches; its clock stands still while an operation holds the machine' : `matches, held for ${held}`;
+  if (due) return `matches for ${time}: due`;
+  return waits === 'Reservation' ? 'matches; its clock stops while an operation has reserved the machine' : `matches for ${time}`;
 }
 
 export function explain(outcome: RuleOutcome): Explanation {
@@ -87,7 +87,7 @@ export function explain(outcome: RuleOutcome): Explanation {
 
 const SIGNS: Record<Truth, string> = { True: 'yes', False: 'no ', Unknown: '?  ' };
 
-/** Lines for a terminal; nothing is shown by colour alone. */
+/** Lines for a terminal; colour alone shows nothing. */
 export function explanationLines({ rule, summary, facts, missing }: Explanation): string[] {
   return [
     `${rule} ${summary}`,
@@ -101,6 +101,6 @@ export function explanationLines({ rule, summary, facts, missing }: Explanation)
 /** What the rule saw, in one sentence of at most `limit` characters: `RemedyOperationJob.spec.why`. */
 export function whyFired(outcome: RuleOutcome, limit = 2048): string {
   const facts = [...factsOf(outcome.judged)].filter(({ found, truth }) => found !== '' && truth === 'True');
-  const text = `${facts.map((fact) => `${fact.text}; found ${fact.found}`).join(' and ')}, for ${seconds(outcome.heldMs)} (asked: ${seconds(outcome.rule.holdsForMs)})`;
+  const text = `${facts.map((fact) => `${fact.text}; found ${fact.found}`).join(' and ')}, for ${seconds(outcome.matchedMs)} (asked: ${seconds(outcome.rule.holdsForMs)})`;
   return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`;
 }

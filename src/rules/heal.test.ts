@@ -52,7 +52,7 @@ function seen({ at, conditions, beat = at, boot = 'boot-1', agent = 'Fresh', onM
     kubeletFreshUntilMs: nowMs + 1,
     agentFreshUntilMs: agent === 'Fresh' ? nowMs + 1 : nowMs - 1,
     peers: {},
-    hold: { held: true, releasedAtMs: undefined },
+    pause: { paused: true, releasedAtMs: undefined },
   });
 }
 
@@ -61,15 +61,15 @@ const restart = { action: 'RestartComponent', healedWhen: PROBED, timeoutSeconds
 const LATCHED: HealedWhen = { condition: 'KernelDeadlock', is: 'False', forSeconds: 300 };
 const reboot = { action: 'Reboot', healedWhen: LATCHED, timeoutSeconds: 600 } as const;
 
-/** A repair ordered at 0 and done at 10, then looked at again and again; returns what came of the last look. */
-function course(spec: VerifyInput['spec'], ill: Seen['conditions'], ...looks: (Seen & { matches?: VerifyInput['matches'] })[]) {
+/** A repair ordered at 0 and done at 10, then observed again and again; returns the result of the last observation. */
+function course(spec: VerifyInput['spec'], ill: Seen['conditions'], ...observations: (Seen & { matches?: VerifyInput['matches'] })[]) {
   const start = seen({ at: 0, conditions: ill });
   let proof: JobProof = proofFrom(seen({ at: 10, conditions: ill, beat: 0 }), spec);
   let found: ReturnType<typeof verify> | undefined;
-  for (const { matches = 'False', ...look } of looks) {
-    const snapshot = seen(look);
+  for (const { matches = 'False', ...observation } of observations) {
+    const snapshot = seen(observation);
     found = verify({ spec, orderedAtMs: T0, actedAtMs: T0 + 10_000, before: beforeOf(start), proof, snapshot, matches, gone: false });
-    // As it is kept in the job: written down, and read again by whoever looks next.
+    // As the job keeps it: written, and read again by the next process.
     proof = JSON.parse(JSON.stringify(found.proof)) as JobProof;
   }
   return found;
@@ -79,9 +79,9 @@ const ILL = { KubeletUnhealthy: ['True', -60], Ready: ['True', -900] } satisfies
 const WELL = { KubeletUnhealthy: ['False', 20], Ready: ['True', -900] } satisfies Seen['conditions'];
 
 describe('F4: a repair is proved', () => {
-  it('by a healthy condition that stays so for as long as the rule says', () => {
-    expect(course(restart, ILL, { at: 30, conditions: WELL })).toMatchObject({ state: 'Holding', nextAtMs: T0 + 330_000 });
-    expect(course(restart, ILL, { at: 30, conditions: WELL }, { at: 329, conditions: WELL })?.state).toBe('Holding');
+  it('by a healthy condition that stays so for as long as the rule demands', () => {
+    expect(course(restart, ILL, { at: 30, conditions: WELL })).toMatchObject({ state: 'Confirming', nextAtMs: T0 + 330_000 });
+    expect(course(restart, ILL, { at: 30, conditions: WELL }, { at: 329, conditions: WELL })?.state).toBe('Confirming');
     expect(course(restart, ILL, { at: 30, conditions: WELL }, { at: 330, conditions: WELL })?.state).toBe('Healed');
   });
 
@@ -90,23 +90,23 @@ describe('F4: a repair is proved', () => {
     expect(course(restart, ILL, { at: 30, beat: 0, conditions: WELL })?.why).toContain('from before the action');
   });
 
-  it('again after a relapse, also one that nobody saw', () => {
+  it('again after a relapse, also one that was not observed', () => {
     const relapse = { KubeletUnhealthy: ['True', 100], Ready: ['True', -900] } satisfies Seen['conditions'];
     const again = { KubeletUnhealthy: ['False', 120], Ready: ['True', -900] } satisfies Seen['conditions'];
     const well = { at: 30, conditions: WELL };
     expect(
       course(restart, ILL, well, { at: 100, conditions: relapse }, { at: 120, conditions: again }, { at: 330, conditions: again })?.state,
-    ).toBe('Holding');
-    expect(course(restart, ILL, well, { at: 330, conditions: again })).toMatchObject({ state: 'Holding', nextAtMs: T0 + 630_000 });
+    ).toBe('Confirming');
+    expect(course(restart, ILL, well, { at: 330, conditions: again })).toMatchObject({ state: 'Confirming', nextAtMs: T0 + 630_000 });
   });
 
   it('not while its rule still matches, or that is unknown', () => {
     expect(course(restart, ILL, { at: 30, conditions: WELL, matches: 'True' })?.why).toBe('its rule still matches');
     expect(course(restart, ILL, { at: 30, conditions: WELL, matches: 'Unknown' })?.state).toBe('Waiting');
-    expect(course(restart, ILL, { at: 30, conditions: WELL, matches: undefined })?.state).toBe('Holding');
+    expect(course(restart, ILL, { at: 30, conditions: WELL, matches: undefined })?.state).toBe('Confirming');
   });
 
-  it('not by silence: a stale or absent condition is no proof', () => {
+  it('not without a report: a stale or absent condition is no proof', () => {
     const stale = { at: 599, beat: -90, conditions: WELL };
     expect(course(restart, ILL, stale)).toMatchObject({ state: 'Waiting' });
     expect(course(restart, ILL, { at: 30, conditions: { Ready: ['True', 0] } })?.why).toBe('the Node has no condition KubeletUnhealthy');
@@ -114,7 +114,7 @@ describe('F4: a repair is proved', () => {
     expect(course(restart, ILL, { at: 600, conditions: WELL })?.state).toBe('Failed');
   });
 
-  it('not by a condition that is still bad, or of which its detector is not sure', () => {
+  it('not by a condition that is still bad, or one that its detector does not know', () => {
     expect(course(restart, ILL, { at: 30, conditions: ILL })).toMatchObject({ state: 'Waiting', why: 'KubeletUnhealthy is True, R' });
     const unsure = { ...WELL, KubeletUnhealthy: ['Unknown', 20] } satisfies Seen['conditions'];
     expect(course(restart, ILL, { at: 30, conditions: unsure })?.why).toBe('KubeletUnhealthy is Unknown: its detector does not know');
@@ -145,10 +145,10 @@ describe('a proof by a condition of the Machine', () => {
   });
   const given = { conditions: { Ready: ['True', -900] } satisfies Seen['conditions'] };
 
-  it('is by that one alone, whatever the Node says of the same name', () => {
+  it('is by that one alone, not by the Node’s condition of the same name', () => {
     const spec = onMachine('KubeletUnhealthy');
     const well = { at: 30, conditions: ILL, onMachine: { KubeletUnhealthy: 'False' } } as const;
-    expect(course(spec, ILL, well)?.state).toBe('Holding');
+    expect(course(spec, ILL, well)?.state).toBe('Confirming');
     expect(course(spec, ILL, well, { ...well, at: 330 })?.state).toBe('Healed');
     expect(course(spec, ILL, { ...well, conditions: WELL, onMachine: { KubeletUnhealthy: 'True' } })?.why).toBe(
       'KubeletUnhealthy is True, R',
@@ -161,7 +161,7 @@ describe('a proof by a condition of the Machine', () => {
     const ill = { KernelDeadlock: ['True', -60], ReadonlyFilesystem: ['False', -900] } satisfies Seen['conditions'];
     const reset = { KernelDeadlock: ['False', 20], ReadonlyFilesystem: ['False', 20] } satisfies Seen['conditions'];
     const found = course(spec, ill, { at: 30, conditions: reset, onMachine: { KernelDeadlock: 'False' } });
-    expect(found?.state).toBe('Holding');
+    expect(found?.state).toBe('Confirming');
     expect(found?.proof).not.toHaveProperty('reset');
     expect(proofFrom(seen({ at: 10, conditions: ill }), spec)).toEqual({});
   });
@@ -216,22 +216,22 @@ describe('a detector that restarted proves nothing', () => {
     expect(course(restart, bad, { at: 30, conditions: healed }, { at: 330, beat: 30, conditions: healed })?.state).toBe('Healed');
   });
 
-  it('about what it does not watch: the kubelet itself says that a node is Ready', () => {
+  it('about what it does not watch: the kubelet itself reports that a node is Ready', () => {
     const spec = { ...restart, healedWhen: { condition: 'Ready', is: 'True', forSeconds: 60 } } as const;
     const found = course(spec, { ...ill, Ready: ['False', -60] }, { at: 30, conditions: { ...reset, Ready: ['True', 25] } });
-    expect(found).toMatchObject({ state: 'Holding', nextAtMs: T0 + 90_000 });
+    expect(found).toMatchObject({ state: 'Confirming', nextAtMs: T0 + 90_000 });
   });
 
-  it('but what it said after a boot goes on to hold while the agent is silent', () => {
+  it('but what it reported after a boot stays valid while the agent is stale', () => {
     const bad = { ...ill, KubeletUnhealthy: ['True', -60] } satisfies Seen['conditions'];
     const cleared = { ...reset, KubeletUnhealthy: ['False', 20] } satisfies Seen['conditions'];
     const boot = 'boot-2';
-    const looks = [
+    const observations = [
       { at: 30, conditions: cleared },
       { at: 60, conditions: cleared, boot },
       { at: 90, conditions: cleared, boot, agent: 'Stale' as const },
     ];
-    expect(course(restart, bad, ...looks)).toMatchObject({ state: 'Holding', nextAtMs: T0 + 360_000 });
+    expect(course(restart, bad, ...observations)).toMatchObject({ state: 'Confirming', nextAtMs: T0 + 360_000 });
   });
 
   it('about a probed one before its next heartbeat, from which it has to stay healthy', () => {
@@ -239,7 +239,7 @@ describe('a detector that restarted proves nothing', () => {
     const cleared = { ...reset, KubeletUnhealthy: ['False', 20] } satisfies Seen['conditions'];
     const first = { at: 30, conditions: cleared };
     expect(course(restart, bad, first, { at: 400, beat: 30, conditions: cleared })?.why).toContain('next heartbeat');
-    expect(course(restart, bad, first, { at: 330, conditions: cleared })).toMatchObject({ state: 'Holding', nextAtMs: T0 + 630_000 });
+    expect(course(restart, bad, first, { at: 330, conditions: cleared })).toMatchObject({ state: 'Confirming', nextAtMs: T0 + 630_000 });
     expect(course(restart, bad, first, { at: 330, conditions: cleared }, { at: 630, conditions: cleared })?.state).toBe('Healed');
   });
 });
@@ -248,7 +248,7 @@ describe('a reboot', () => {
   const ill = { KernelDeadlock: ['True', -60], Ready: ['Unknown', -60] } satisfies Seen['conditions'];
   const well = { KernelDeadlock: ['False', 60], Ready: ['True', 60] } satisfies Seen['conditions'];
 
-  it('is proved only in another boot than that of the order', () => {
+  it('is proved only in another boot than the boot of the order', () => {
     expect(course(reboot, ill, { at: 90, conditions: well })?.why).toBe('it is still boot boot-1');
     expect(course(reboot, ill, { at: 90, conditions: well, boot: 'boot-2' }, { at: 390, conditions: well, boot: 'boot-2' })?.state).toBe(
       'Healed',
@@ -259,15 +259,15 @@ describe('a reboot', () => {
   it('is what a proof may ask for beside any action', () => {
     const spec = { ...restart, healedWhen: { ...PROBED, onNewBoot: true } };
     expect(course(spec, ILL, { at: 30, conditions: WELL })?.why).toBe('it is still boot boot-1');
-    expect(course(spec, ILL, { at: 30, conditions: WELL, boot: 'boot-2' })?.state).toBe('Holding');
+    expect(course(spec, ILL, { at: 30, conditions: WELL, boot: 'boot-2' })?.state).toBe('Confirming');
   });
 
-  it('has to hold again when it boots again', () => {
-    const looks = [
+  it('has to stay so again when it boots again', () => {
+    const observations = [
       { at: 90, conditions: well, boot: 'boot-2' },
       { at: 390, conditions: well, boot: 'boot-3' },
     ];
-    expect(course(reboot, ill, ...looks)).toMatchObject({ state: 'Holding', nextAtMs: T0 + 690_000 });
+    expect(course(reboot, ill, ...observations)).toMatchObject({ state: 'Confirming', nextAtMs: T0 + 690_000 });
   });
 
   it('is not proved while the node is not Ready', () => {
@@ -291,7 +291,7 @@ describe('a reboot', () => {
   });
 });
 
-it('what repairs nothing is done when it is done, and a replaced machine when it is gone', () => {
+it('an action that repairs nothing is done when it is carried out, and a replaced machine when it is gone', () => {
   const snapshot = seen({ at: 30, conditions: ILL });
   const input = { orderedAtMs: T0, actedAtMs: T0, before: beforeOf(snapshot), proof: {}, snapshot, matches: 'True', gone: false } as const;
   expect(verify({ ...input, spec: { ...restart, action: 'MigratePods' } }).state).toBe('Healed');
@@ -317,20 +317,20 @@ describe('a condition that latches and came back after the reboot', () => {
 
   it('is by another boot', () => {
     const next = 'boot-3';
-    const looks = [relapse, { at: 200, conditions: well(200), boot: next }, { at: 500, conditions: well(200), boot: next }];
-    expect(course(reboot, ill(-60), ...looks)?.state).toBe('Healed');
+    const observations = [relapse, { at: 200, conditions: well(200), boot: next }, { at: 500, conditions: well(200), boot: next }];
+    expect(course(reboot, ill(-60), ...observations)?.state).toBe('Healed');
   });
 
   it('has not come back while no report says so, or that is unknown', () => {
-    const silent = { at: 30, conditions: { Ready: ['True', 20] } satisfies Seen['conditions'], boot };
+    const unreported = { at: 30, conditions: { Ready: ['True', 20] } satisfies Seen['conditions'], boot };
     const unsure = { at: 40, conditions: { ...well(30), KernelDeadlock: ['Unknown', 40] } satisfies Seen['conditions'], boot };
-    const looks = [silent, unsure, { at: 50, conditions: well(50), boot }, { at: 350, conditions: well(50), boot }];
-    expect(course(reboot, ill(-60), ...looks)?.state).toBe('Healed');
+    const observations = [unreported, unsure, { at: 50, conditions: well(50), boot }, { at: 350, conditions: well(50), boot }];
+    expect(course(reboot, ill(-60), ...observations)?.state).toBe('Healed');
   });
 
-  it('has not come back by what its detector said before it', () => {
+  it('has not come back by what its detector reported before it', () => {
     const old = { at: 20, beat: 0, conditions: ill(-60), boot };
-    const looks = [old, { at: 30, conditions: well(30), boot }, { at: 330, conditions: well(30), boot }];
-    expect(course(reboot, ill(-60), ...looks)?.state).toBe('Healed');
+    const observations = [old, { at: 30, conditions: well(30), boot }, { at: 330, conditions: well(30), boot }];
+    expect(course(reboot, ill(-60), ...observations)?.state).toBe('Healed');
   });
 });

@@ -2,13 +2,13 @@
  * Whether a repair helped. Pure: what has been seen of the proof goes in and out as `RemedyOperationJob.status.proof`.
  *
  * Guarantees (docs/protocols.md#f4)
- * - Only a heartbeat that came after the action counts, known by its being another one than before, not by its time.
- * - A Reboot, and `onNewBoot`, need another boot ID than that of the order.
+ * - Only a heartbeat that came after the action counts. It is recognized by a new value, not by its time.
+ * - A Reboot, and `onNewBoot`, need another boot ID than the order has.
  * - A detector that restarted proves nothing: a condition that only a restart or a boot can clear needs a boot, and another one if it came
  *   back in that; one that is probed has to stay
  *   healthy again, beginning with the heartbeat after the restart.
- * - The proof must hold without a transition for `forSeconds`; and the rule must be known not to match.
- * - What is unknown when its time is over has failed.
+ * - The proof must stay true without a transition for `forSeconds`; and the rule must be known not to match.
+ * - A proof that is unknown when its time is over has failed.
  */
 import { clearingOf, KUBELET_CONDITIONS } from '../api/node-condition.ts';
 import { ACTION_TRAITS } from '../api/node-remedier/values.ts';
@@ -31,7 +31,7 @@ export interface VerifyInput {
 }
 
 export interface Verification {
-  state: 'Waiting' | 'Holding' | 'Healed' | 'Failed';
+  state: 'Waiting' | 'Confirming' | 'Healed' | 'Failed';
   why: string;
   /** To be kept; the same value when nothing was learned. */
   proof: JobProof;
@@ -76,7 +76,7 @@ export function verify(input: VerifyInput): Verification {
   const relapsed = relapsedIn(input, boot);
   const doubt = boot.doubt ?? doubtOf(input, boot.isNew && relapsed !== boot.id, reset);
   const learned = { ...(reset === undefined ? {} : { reset }), ...(relapsed === undefined ? {} : { relapsed }) };
-  // Whatever was begun before a relapse or a restart of the detector is worth nothing.
+  // A proof that began before a relapse or a restart of the detector does not count.
   if (doubt !== undefined) return waiting(doubt, { ...without(input.proof), ...learned });
   const { transition } = provingCondition(input) ?? { transition: '' };
   const begun = input.proof.since !== undefined && input.proof.transition === transition && input.proof.bootID === boot.id;
@@ -93,14 +93,14 @@ export function verify(input: VerifyInput): Verification {
   if (!begun && nowMs >= deadlineMs)
     return {
       state: 'Failed',
-      why: `not proved within ${spec.timeoutSeconds} s: it began to look healthy only then`,
+      why: `not proved within ${spec.timeoutSeconds} s: it became healthy only then`,
       proof,
       nextAtMs: undefined,
     };
   const { condition, is, forSeconds } = spec.healedWhen;
   const doneMs = sinceMs + forSeconds * 1000;
   if (nowMs >= doneMs) return { state: 'Healed', why: `${condition} has been ${is} for ${forSeconds} s`, proof, nextAtMs: undefined };
-  return { state: 'Holding', why: `${condition} is ${is}; it must stay so for ${forSeconds} s`, proof, nextAtMs: doneMs };
+  return { state: 'Confirming', why: `${condition} is ${is}; it must stay so for ${forSeconds} s`, proof, nextAtMs: doneMs };
 }
 
 function without({ since: _since, transition: _transition, bootID: _bootID, ...rest }: JobProof): JobProof {

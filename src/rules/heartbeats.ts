@@ -1,6 +1,6 @@
 /**
- * Whether detectors are alive, by our own clock: a heartbeat counts from when it was seen to change, whatever time it carries. Kept in
- * memory only; after a restart the time it carries is taken once, if it can be true. So a restart may find a detector stale for one more
+ * Whether detectors are alive, by our own clock: a heartbeat counts from when it was seen to change, not at the time in it. Kept in
+ * memory only; after a restart the time in it is taken once, if it can be true. So a restart may find a detector stale for one more
  * period, and never takes a dead one for alive longer than it was.
  */
 import type { NodeCondition } from '../api/builtin.ts';

@@ -11,12 +11,12 @@ const HEALS: History['events'] = [
 ];
 
 describe('a history is a test of rules', () => {
-  it('that passes when everything happened as it says', async () => {
+  it('that passes when everything happened as it states', async () => {
     const expected = [{ at: 90, rule: 'hung', action: 'Reboot', ends: 'Succeeded', endsAt: 490 }] satisfies History['expect'];
     expect((await replay([rule('hung')], history(HEALS, { expect: expected }))).differences).toEqual([]);
   });
 
-  it('and says what happened instead', async () => {
+  it('and reports what happened instead', async () => {
     const differences = async (expect: History['expect'], spec = {}) =>
       (await replay([rule('hung', spec)], history(HEALS, { expect }))).differences;
     expect(await differences([])).toEqual([
@@ -82,7 +82,7 @@ it('names a field that a history does not have, and the values that one may have
   const errors = (value: object) => parseHistory({ name: 'h', expect: [], events: [{ at: 0 }], ...value }).errors;
   expect(errors({ foo: 1 })).toEqual([{ path: 'foo', message: 'unknown field', hint: 'remove it' }]);
   expect(errors({ events: [{ at: 0, agent: 'Dead' }] })).toMatchObject([{ path: 'events[0].agent', hint: 'write one of Alive, Silent' }]);
-  expect(errors({ name: 3 })).toMatchObject([{ path: 'name', hint: 'write it as the history format says' }]);
+  expect(errors({ name: 3 })).toMatchObject([{ path: 'name', hint: 'write it as the history format defines' }]);
 });
 
 it('a rule that reads nothing it can know ends quietly', async () => {

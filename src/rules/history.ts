@@ -19,7 +19,7 @@ const conditionPatch = Type.Union([
     {
       status,
       reason: Type.Optional(Type.String()),
-      transitionAt: Type.Optional(Type.Number({ description: 'what the detector says, in seconds from the start; default now' })),
+      transitionAt: Type.Optional(Type.Number({ description: 'time that the detector reports, in seconds from the start; default now' })),
     },
     closed,
   ),
@@ -72,7 +72,9 @@ export const historyEvent = Type.Object(
     clockSkewSeconds: Type.Optional(Type.Number({ description: "of the node's clock" })),
     boot: Type.Optional(Type.Boolean({ description: 'true: it booted; the agent names another boot' })),
     nodeReplaced: Type.Optional(Type.Boolean({ description: 'true: the Node has another UID under the same name' })),
-    operation: Type.Optional(Type.Enum(['Begins', 'Ends'], { description: 'a Change or a repair of another rule holds the machine' })),
+    operation: Type.Optional(
+      Type.Enum(['Begins', 'Ends'], { description: 'a Change or a repair of another rule has reserved the machine' }),
+    ),
     acted: Type.Optional(Type.Enum([...OUTCOMES], { description: 'how the action under way ended' })),
     controller: Type.Optional(Type.Enum(['Restarts', 'Stops'], { description: 'Stops: until Restarts no controller reconciles' })),
   },
@@ -101,7 +103,7 @@ const history = Type.Object(
     events: Type.Array(historyEvent, { minItems: 1 }),
     untilSeconds: Type.Optional(Type.Number({ minimum: 0, description: 'default: an hour after the last event' })),
     actionSeconds: Type.Optional(
-      Type.Number({ minimum: 0, description: 'an action takes this long and succeeds; default: `acted` says so' }),
+      Type.Number({ minimum: 0, description: 'an action takes this long and succeeds; default: `acted` reports it' }),
     ),
     expect: Type.Array(expectedJob, { description: 'every job that is made, in order; empty: the rules must not fire' }),
   },
@@ -126,7 +128,7 @@ export function parseHistory(value: unknown): { history: History; errors: [] } |
       return validationError(
         path,
         error.message ?? 'is not valid',
-        Array.isArray(allowed) ? `write one of ${allowed.join(', ')}` : 'write it as the history format says',
+        Array.isArray(allowed) ? `write one of ${allowed.join(', ')}` : 'write it as the history format defines',
       );
     });
     return { history: undefined, errors };

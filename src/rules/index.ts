@@ -1,4 +1,4 @@
-/** The rules that run, compiled once, and which of them a change of what they read concerns. */
+/** The rules that run, compiled once, and which of them a change of a fact concerns. */
 import type { FactRef } from '../api/named-fact.ts';
 import { canonical, sha256Hex } from '../api/digest.ts';
 import type { NodeRemedier } from '../api/node-remedier.ts';
@@ -57,9 +57,9 @@ export function appliesTo({ spec }: Pick<NodeRemedier, 'spec'>, machine: Pick<Ma
 export interface RuleIndex {
   rules: ReadonlyMap<string, CompiledRule>;
   byRead: ReadonlyMap<string, readonly string[]>;
-  /** Conditions of which some rule reads the age or the rises. */
+  /** Conditions whose age or rises some rule reads. */
   watched: ReadonlySet<string>;
-  /** Those of which some rule reads the age. */
+  /** Conditions whose age some rule reads. */
   aged: ReadonlySet<string>;
   /** Conditions whose rises some rule counts, with the longest window, ms. */
   windows: ReadonlyMap<string, number>;

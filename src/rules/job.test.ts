@@ -19,7 +19,7 @@ const due = (of: NodeRemedier): RuleOutcome => ({
   judged: { kind: 'all', at: 'spec.when', truth: 'True', of: [] },
   due: true,
   sinceMs: T0 - 30_000,
-  heldMs: 30_000,
+  matchedMs: 30_000,
   waits: undefined,
   peers: [],
   nextAtMs: undefined,
@@ -38,7 +38,7 @@ const ladder: NodeRemedierSpec['ladder'] = [
 const again: LadderStep & { step: 'Act' } = { step: 'Act', rung: 0, attempt: 2, action: 'Reboot', why: 'x' };
 const askHuman: LadderStep & { step: 'AskHuman' } = { step: 'AskHuman', rung: 1, why: 'nothing helped: Reboot' };
 
-it('a job bears all of its rule that carrying it out needs, and says of which rule, which content of it, and which machine', () => {
+it('a job has all of its rule that its execution needs, and names the rule, its content, and the machine', () => {
   const of = rule('hung', { ladder, priority: 7, unitDigest: 'sha256:d', mode: 'Enforce' });
   const owned = machine({
     ownerReferences: [

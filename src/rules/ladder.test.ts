@@ -74,7 +74,7 @@ describe('F5: the next rung', () => {
     });
   });
 
-  it('says what was tried before it', () => {
+  it('names what was tried before it', () => {
     const reboot: Past = { action: 'Reboot', at: 100 };
     expect(next([])).toMatchObject({ why: 'first rung' });
     expect(next([reboot])).toMatchObject({ why: 'after Reboot: PermanentFailure' });
@@ -145,7 +145,7 @@ describe('F5: the next rung', () => {
     expect(next(jobs, { ladder })).toMatchObject({ step: 'AskHuman', rung: 2 });
   });
 
-  it('goes by when jobs were made, in whatever order they are listed', () => {
+  it('goes by when jobs were made, in any order of the list', () => {
     const [first, second]: [Past, Past] = [
       { action: 'MigratePods', at: 0 },
       { action: 'Reboot', at: 100, status: { outcome: 'Cancelled' } },
@@ -172,7 +172,7 @@ describe('F5: the next rung', () => {
     expect(next([{ action: 'MigratePods', at: 100 }], { at: 110 })).toMatchObject({ step: 'Act' });
   });
 
-  it('says in which phase a job under way is, and what came of one without an outcome', () => {
+  it('reports in which phase a job under way is, and what came of one without an outcome', () => {
     expect(next([{ action: 'Reboot', at: 0, status: { phase: 'Verifying' } }])).toMatchObject({ why: 'it is Verifying' });
     const { status: _, ...unseen } = past({ action: 'Reboot', at: 0 });
     const rule = { name: 'hung', spec: { mode: 'Enforce' as const, ladder: LADDER } };
@@ -231,20 +231,20 @@ describe('F5: the next rung', () => {
 
 describe('in Shadow', () => {
   const shadow: Past = { action: 'MigratePods', at: 900, status: { phase: 'Shadow' } };
-  it('says once what it would do while a match lasts', () => {
+  it('reports once what it would do while a match lasts', () => {
     expect(next([], { mode: 'Shadow' })).toMatchObject({ step: 'Act', rung: 0 });
     expect(next([shadow], { mode: 'Shadow', since: 800 })).toMatchObject({ step: 'Done' });
   });
-  it('says it once also where its server cut the time of its making to the second', () => {
+  it('reports it once also where its server cut the time of its making to the second', () => {
     const cut: Past = { ...shadow, spec: { matchedSince: iso(900.5) } };
     expect(next([cut], { mode: 'Shadow', since: 900.5 })).toMatchObject({ step: 'Done' });
     expect(next([cut], { mode: 'Shadow', since: 900.501 })).toMatchObject({ step: 'Wait' });
   });
-  it('a match that flaps does not say it again while a real job could be under way', () => {
+  it('a match that flaps does not report it again while a real job could be under way', () => {
     expect(next([shadow], { mode: 'Shadow', since: 950 })).toMatchObject({ step: 'Wait', untilMs: T0 + 1_500_000 });
     expect(next([shadow], { mode: 'Shadow', since: 950, at: 1500 })).toMatchObject({ step: 'Act', rung: 0 });
   });
-  it('is the default, and what it said counts for nothing when it is enforced', () => {
+  it('is the default, and what it reported does not count when it is enforced', () => {
     expect(next([shadow], { since: 800 })).toMatchObject({ step: 'Act', rung: 0, attempt: 1 });
   });
 });

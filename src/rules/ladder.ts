@@ -26,7 +26,7 @@ export type LadderStep =
 export interface LadderInput {
   rule: { name: string; spec: Pick<NodeRemedierSpec, 'ladder' | 'forgetAfterSeconds' | 'mode'> };
   machineUID: string;
-  /** Any jobs; those of other rules, and of machines that had the name before, are left out. */
+  /** Any jobs; jobs of other rules, and of machines that had the name before, are left out. */
   jobs: readonly RemedyOperationJob[];
   /** `RuleOutcome.sinceMs`. */
   matchedSinceMs: number;
@@ -132,7 +132,7 @@ function climbOn(ladder: readonly Rung[], climb: readonly RemedyOperationJob[], 
     if (action === 'Human')
       return { step: 'AskHuman', rung: index, why: tried === '' ? 'there is nothing else on its ladder' : `nothing helped: ${tried}` };
     const own = climb.filter((job) => rungKey(job.spec) === rungKey(rung));
-    // What is done well but heals nothing is not done again.
+    // An action that succeeded but healed nothing is not repeated.
     const done = ACTION_TRAITS[action].proof === 'Done' && own.some((job) => job.status?.phase === 'Succeeded');
     const spent = own.length + (action === 'Replace' ? replacements : 0);
     if (done || spent >= attempts) continue;
@@ -153,7 +153,7 @@ export function compareContenders(a: Contender, b: Contender): number {
   return b.priority - a.priority || strengthOf(b.action) - strengthOf(a.action) || (a.rule < b.rule ? -1 : a.rule > b.rule ? 1 : 0);
 }
 
-/** Whether `newer` takes the place of a job under way: only before its order (docs/protocols.md#f6). */
+/** Whether `newer` replaces a job under way: only before its order (docs/protocols.md#f6). */
 export function supersedes(newer: Contender, job: Contender & { ordered: boolean }): boolean {
   if (job.ordered || newer.rule === job.rule || newer.action === 'Human') return false;
   return newer.priority > job.priority || (newer.priority === job.priority && strengthOf(newer.action) > strengthOf(job.action));

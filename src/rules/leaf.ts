@@ -174,7 +174,7 @@ function checkAbsence(
     negated ? path : `${path}.operator`,
     `${what} over ${ref.name} would be true while it is missing (${ref.definition.missingWhen})`,
     ref.definition.missing === 'Absent'
-      ? 'say what its absence stands for: "params": {"default": "…"}'
+      ? 'name what its absence stands for: "params": {"default": "…"}'
       : `name what it must be: "in": ${others.length > 0 ? JSON.stringify(others) : '[ … ]'}, without a negation`,
   );
 }

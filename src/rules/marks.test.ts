@@ -107,7 +107,7 @@ it('a number above its band is written once, and kept in the order of the keys',
   expect(next.observations()).toEqual(written);
 });
 
-it('an index knows which conditions are timed, of which the age is read, over which windows rises are counted, and the bands', () => {
+it('an index knows which conditions are timed, whose age is read, over which windows rises are counted, and the bands', () => {
   const rises = (fact: string, windowSeconds: number) => ({ fact, operator: 'greaterThan', value: 1, params: { windowSeconds } });
   const band = { fact: 'hysteresis.condition.D.rises', operator: 'equal', value: true, params: { enter: 3, leave: 1, windowSeconds: 50 } };
   const old = { fact: 'hysteresis.condition.E.ageSeconds', operator: 'equal', value: true, params: { enter: 9, leave: 1 } };
@@ -151,7 +151,7 @@ it('a change runs every rule that reads it', () => {
 
 it('a change runs the rules that read it in the order of the index', () => {
   const rules = indexRules(['c', 'a', 'b'].map((name) => compileRule(rule(name, { when: { all: [bad(name === 'b' ? 'Other' : name)] } }))));
-  expect(rulesReading(rules, new Set(['condition.a', 'condition.c', 'condition.nobody']))).toEqual(['c', 'a']);
+  expect(rulesReading(rules, new Set(['condition.a', 'condition.c', 'condition.unread']))).toEqual(['c', 'a']);
 });
 
 it('a rule is about the pools and labels that it names, and no others', () => {

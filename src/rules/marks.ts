@@ -7,7 +7,7 @@
 import { DEFAULT_CLEARS_AFTER_SECONDS } from '../api/node-remedier/values.ts';
 import { MAX_RISES } from '../api/facts.ts';
 import type { Observation } from '../api/machine.ts';
-import { advance, clockOf, observationOf, type HoldClock, type Sample } from './clock.ts';
+import { advance, clockOf, observationOf, type MatchClock, type Sample } from './clock.ts';
 import type { CompiledRule, RuleIndex } from './index.ts';
 import type { ConditionFacts } from './snapshot.ts';
 
@@ -19,7 +19,7 @@ const MAX_OBSERVATIONS = 128;
 export const BAD_CLEARS_AFTER_MS = DEFAULT_CLEARS_AFTER_SECONDS * 1000;
 
 export class Marks {
-  readonly #clocks = new Map<string, HoldClock>();
+  readonly #clocks = new Map<string, MatchClock>();
   readonly #nowMs: number;
   readonly #index: RuleIndex;
 
@@ -40,7 +40,7 @@ export class Marks {
   }
 
   /** The clock of a rule after this sample. */
-  sampleRule(rule: CompiledRule, sample: Pick<Sample, 'holds' | 'stamp' | 'transitionsMs'>): HoldClock | undefined {
+  sampleRule(rule: CompiledRule, sample: Pick<Sample, 'matches' | 'stamp' | 'transitionsMs'>): MatchClock | undefined {
     const { holdsForMs, clearsAfterMs } = rule;
     return this.#sample(ruleKey(rule), { ...sample, holdsForMs, clearsAfterMs });
   }
@@ -48,18 +48,18 @@ export class Marks {
   /** Takes note of a condition, for the facts below; twice in one sample is as once. A condition that is unknown keeps what is known of it. */
   notice(type: string, condition: ConditionFacts | undefined): void {
     const before = this.#clocks.get(`bad/${type}`);
-    const holds = condition?.health === 'Unhealthy';
+    const matches = condition?.health === 'Unhealthy';
     const transition = condition?.transition.replaceAll(/[#~]/g, '') ?? '';
     // Unhealthy for the first time, or by a later transition than the last one: a rise. An earlier one is an old log line, read once more.
     const newer = before === undefined || later(transition, before.stamp);
-    if (holds && newer) this.#rise(type);
+    if (matches && newer) this.#rise(type);
     const stamp = newer ? transition : before.stamp;
     const window = this.#index.windows.get(type) ?? 0;
     const clearsAfterMs = BAD_CLEARS_AFTER_MS;
     const transitionsMs = [Date.parse(transition)];
     // Where only rises are counted it does not matter how long it lasts, and it is written once.
-    if (holds && !newer && before.open && !this.#index.aged.has(type)) return;
-    const next = this.#sample(`bad/${type}`, { holds, stamp, transitionsMs, holdsForMs: Number.POSITIVE_INFINITY, clearsAfterMs });
+    if (matches && !newer && before.open && !this.#index.aged.has(type)) return;
+    const next = this.#sample(`bad/${type}`, { matches, stamp, transitionsMs, holdsForMs: Number.POSITIVE_INFINITY, clearsAfterMs });
     // A rise that is still counted must not be taken for a new one.
     if (next === undefined && before !== undefined && this.#nowMs - before.lastSeenMs <= window && condition?.health !== 'Healthy')
       this.#clocks.set(`bad/${type}`, { ...before, open: false });
@@ -88,7 +88,7 @@ export class Marks {
     return high;
   }
 
-  /** As they are to be kept, in a stable order: those of rules that run, and nothing that is over. */
+  /** The observations to keep, in a stable order: only of rules that run, and only what is not over. */
   observations(): Observation[] {
     const rules = new Set([...this.#index.rules.values()].map(ruleKey));
     return [...this.#clocks]
@@ -98,7 +98,7 @@ export class Marks {
       .map(([key, clock]) => observationOf(key, clock));
   }
 
-  #isKept(key: string, clock: HoldClock, rules: ReadonlySet<string>): boolean {
+  #isKept(key: string, clock: MatchClock, rules: ReadonlySet<string>): boolean {
     const [kind, ...rest] = key.split('/');
     const agoMs = this.#nowMs - clock.lastSeenMs;
     if (kind === 'for') return rules.has(key) && (clock.open || agoMs <= (this.#index.rules.get(rest[0] ?? '')?.clearsAfterMs ?? 0));
@@ -107,7 +107,7 @@ export class Marks {
     return kind === 'bad' && this.#index.watched.has(rest.join('/'));
   }
 
-  #sample(key: string, sample: Omit<Sample, 'nowMs'>): HoldClock | undefined {
+  #sample(key: string, sample: Omit<Sample, 'nowMs'>): MatchClock | undefined {
     const next = advance(this.#clocks.get(key), { ...sample, nowMs: this.#nowMs });
     if (next === undefined) this.#clocks.delete(key);
     else this.#clocks.set(key, next);

@@ -12,17 +12,17 @@ import { bad, history, rule } from './testing.ts';
 interface Given {
   names?: readonly string[];
   observations?: readonly Observation[];
-  held?: boolean;
+  paused?: boolean;
   edit?: (machine: Machine) => Machine;
 }
 type At = (seconds: number, given?: Given) => Promise<RulePassResult>;
 
-/** Looks at a machine to which the event happened at 0. */
+/** Observes a machine to which the event happened at 0. */
 function machineWith(event: Omit<HistoryEvent, 'at'>, ...rules: NodeRemedier[]): { at: At; world: RecordedMachine } {
   const world = new RecordedMachine(history([{ at: 0 }]));
   world.apply({ at: 0, ...event }, world.startMs);
   const index = indexRules(rules.map(compileRule));
-  const at: At = async (seconds, { names, observations = [], held = false, edit = (machine: Machine) => machine } = {}) => {
+  const at: At = async (seconds, { names, observations = [], paused = false, edit = (machine: Machine) => machine } = {}) => {
     const nowMs = world.startMs + seconds * 1000;
     const node = world.node(nowMs);
     const snapshot = takeSnapshot({
@@ -33,7 +33,7 @@ function machineWith(event: Omit<HistoryEvent, 'at'>, ...rules: NodeRemedier[]):
       kubeletFreshUntilMs: nowMs,
       agentFreshUntilMs: nowMs,
       peers: world.peers,
-      hold: { held, releasedAtMs: undefined },
+      pause: { paused, releasedAtMs: undefined },
     });
     return await runPass({ index, names: names ?? [...index.rules.keys()], snapshot, observations });
   };
@@ -43,12 +43,12 @@ function machineWith(event: Omit<HistoryEvent, 'at'>, ...rules: NodeRemedier[]):
 const hung = rule('hung', { holdsForSeconds: 600 });
 const ILL = { conditions: { KernelDeadlock: 'True' } } as const;
 
-it('a name of a rule that is gone is nobody', async () => {
+it('a name of a rule that is gone names no rule', async () => {
   const { at } = machineWith(ILL, hung);
   expect((await at(0, { names: ['gone', 'hung'] })).outcomes.map((outcome) => outcome.rule.name)).toEqual(['hung']);
 });
 
-it('a rule that leaves a machine, and comes back to it, has not held meanwhile', async () => {
+it('a rule that leaves a machine, and comes back to it, has not matched meanwhile', async () => {
   const inWeb = rule('hung', { holdsForSeconds: 600, selector: { tier: 'web' } });
   const { at } = machineWith(ILL, inWeb);
   const tier = (value: string) => (machine: Machine) => ({ ...machine, metadata: { ...machine.metadata, labels: { tier: value } } });
@@ -57,41 +57,43 @@ it('a rule that leaves a machine, and comes back to it, has not held meanwhile',
   const left = await at(30, { edit: tier('db'), observations: first.observations });
   expect([left.outcomes, left.changed]).toEqual([[], true]);
   const back = await at(50, { edit: tier('web'), observations: left.observations });
-  expect(back.outcomes[0]?.heldMs).toBe(0);
+  expect(back.outcomes[0]?.matchedMs).toBe(0);
   const late = await at(300, { edit: tier('db'), observations: left.observations });
   expect(late.observations).toEqual([]);
 });
 
-it('since when it matches is not said while it does not, though its clock waits for it to come back', async () => {
+it('since when it matches is not reported while it does not, though its clock waits for it to come back', async () => {
   const { at, world } = machineWith(ILL, hung);
   const first = await at(0);
-  expect(first.outcomes).toMatchObject([{ sinceMs: world.startMs, heldMs: 0 }]);
+  expect(first.outcomes).toMatchObject([{ sinceMs: world.startMs, matchedMs: 0 }]);
   world.apply({ at: 0, conditions: { KernelDeadlock: 'False' } }, world.startMs + 10_000);
   const gap = await at(10, { observations: first.observations });
-  expect(gap.outcomes).toMatchObject([{ truth: 'False', sinceMs: undefined, heldMs: 0, due: false }]);
+  expect(gap.outcomes).toMatchObject([{ truth: 'False', sinceMs: undefined, matchedMs: 0, due: false }]);
   world.apply({ at: 0, conditions: { KernelDeadlock: 'True' } }, world.startMs + 20_000);
-  expect((await at(20, { observations: gap.observations })).outcomes).toMatchObject([{ sinceMs: world.startMs + 10_000, heldMs: 10_000 }]);
+  expect((await at(20, { observations: gap.observations })).outcomes).toMatchObject([
+    { sinceMs: world.startMs + 10_000, matchedMs: 10_000 },
+  ]);
 });
 
-it('of what has no transitions only the time counts in which it was observed', async () => {
+it('for a fact without transitions only the time counts in which it was observed', async () => {
   const running = rule('running', {
     when: { all: [{ fact: 'machine.phase', operator: 'equal', value: 'Running' }] },
     holdsForSeconds: 600,
   });
   const { at } = machineWith({}, running);
   const first = await at(0);
-  const held = async (seconds: number) => (await at(seconds, { observations: first.observations })).outcomes[0]?.heldMs;
-  expect([await held(90), await held(91)]).toEqual([90_000, 0]);
+  const matchedAt = async (seconds: number) => (await at(seconds, { observations: first.observations })).outcomes[0]?.matchedMs;
+  expect([await matchedAt(90), await matchedAt(91)]).toEqual([90_000, 0]);
 });
 
 describe('the next pass', () => {
-  it('at a rule that matches is when it is due, and well inside of what counts as flapping until then', async () => {
+  it('at a rule that matches is when it is due, and well within the time that counts as flapping until then', async () => {
     expect((await machineWith(ILL, hung).at(0)).nextAtMs).toBe(Date.parse('2026-01-01T00:00:30Z'));
     const soon = machineWith(ILL, rule('hung', { holdsForSeconds: 10 }));
     const first = await soon.at(0);
     expect(first).toMatchObject({ nextAtMs: soon.world.startMs + 10_000, outcomes: [{ due: false, waits: 'Time' }] });
     const due = await soon.at(10, { observations: first.observations });
-    expect(due).toMatchObject({ nextAtMs: undefined, outcomes: [{ due: true, waits: undefined, heldMs: 10_000 }] });
+    expect(due).toMatchObject({ nextAtMs: undefined, outcomes: [{ due: true, waits: undefined, matchedMs: 10_000 }] });
   });
 
   it('at one that does not match is none, and of several it is the earliest', async () => {
@@ -109,7 +111,7 @@ describe('the next pass', () => {
       rule('aging', { when: { all: [{ fact: 'condition.KernelDeadlock.ageSeconds', operator: 'greaterThan', value: 20 }] } }),
     );
     expect((await young.at(0)).nextAtMs).toBe(young.world.startMs + 20_000);
-    expect((await at(0, { held: true })).nextAtMs).toBeUndefined();
+    expect((await at(0, { paused: true })).nextAtMs).toBeUndefined();
     const old = { fact: 'condition.KernelDeadlock.ageSeconds', operator: 'greaterThan', value: 600 };
     const both = machineWith(ILL, rule('both', { when: { all: [old, { fact: 'machine.phase', operator: 'equal', value: 'Running' }] } }));
     expect((await both.at(0)).nextAtMs).toBe(both.world.startMs + 30_000);
@@ -141,7 +143,7 @@ describe('the next pass', () => {
   });
 });
 
-it('a rule names the peers whose counts could change what it says, and none where they could not', async () => {
+it('a rule names the peers whose counts could change its result, and none where they could not', async () => {
   const few = (scope: string) => ({ fact: `peers.${scope}.unhealthy`, operator: 'lessThan', value: 2 });
   const guarded = rule('guarded', { when: { all: [bad('KernelDeadlock'), few('rack'), few('zone'), { ...few('rack'), value: 3 }] } });
   const [matching] = (await machineWith({ ...ILL, peers: { rack: { total: 3, unhealthy: 0 } } }, guarded).at(0)).outcomes;
@@ -152,17 +154,18 @@ it('a rule names the peers whose counts could change what it says, and none wher
   expect(alone?.peers).toEqual([]);
 });
 
-it('of a condition of the Machine as of one of the Node, time counts only while it has no transition that nobody saw', async () => {
+it('of a condition of the Machine as of one of the Node, time counts only while it has no transition that was not observed', async () => {
   const full = rule('full', { when: { all: [{ fact: 'machine.condition.DiskFull.status', operator: 'equal', value: 'True' }] } });
   const both = rule('both', {
     when: { all: [bad('KernelDeadlock'), { fact: 'machine.condition.DiskFull.status', operator: 'equal', value: 'True' }] },
   });
   const { at, world } = machineWith({ ...ILL, machineConditions: { DiskFull: 'True' } }, full, both);
   const first = await at(0);
-  const held = async (seconds: number) => (await at(seconds, { observations: first.observations })).outcomes.map(({ heldMs }) => heldMs);
-  expect(await held(3600)).toEqual([3_600_000, 3_600_000]);
+  const matchedAt = async (seconds: number) =>
+    (await at(seconds, { observations: first.observations })).outcomes.map(({ matchedMs }) => matchedMs);
+  expect(await matchedAt(3600)).toEqual([3_600_000, 3_600_000]);
   for (const status of ['False', 'True'] as const) world.apply({ at: 0, conditions: { KernelDeadlock: status } }, world.startMs + 60_000);
-  expect(await held(3600)).toEqual([3_600_000, 0]);
+  expect(await matchedAt(3600)).toEqual([3_600_000, 0]);
   for (const status of ['False', 'True'] as const) world.apply({ at: 0, machineConditions: { DiskFull: status } }, world.startMs + 90_000);
-  expect(await held(3600)).toEqual([0, 0]);
+  expect(await matchedAt(3600)).toEqual([0, 0]);
 });

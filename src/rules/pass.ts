@@ -1,5 +1,5 @@
 /**
- * One pass over one machine: the rules that a change concerns are evaluated, their clocks go on, and what has held long enough is due. Pure: the
+ * One pass over one machine: the rules that a change concerns are evaluated, their clocks go on, and what has matched long enough is due. Pure: the
  * time is the snapshot's, the memory is `observations` in and out.
  *
  * Caveats: `nowMs` must come from a clock that does not jump while a process runs (wall time at its start plus monotonic time since).
@@ -7,7 +7,7 @@
 import type { PeerScope } from '../api/facts.ts';
 import { sha256Hex } from '../api/digest.ts';
 import type { Observation } from '../api/machine.ts';
-import { heldMs, refreshMs, type HoldClock } from './clock.ts';
+import { matchedMs, refreshMs, type MatchClock } from './clock.ts';
 import { evaluate, memoized, truthWithout, type Evaluation } from './evaluate.ts';
 import { appliesTo, isAge, type CompiledRule, type RuleIndex } from './index.ts';
 import { BAD_CLEARS_AFTER_MS, Marks } from './marks.ts';
@@ -27,7 +27,7 @@ export interface PassInput {
 export interface RuleOutcome extends Evaluation {
   /** Since when it matches, without gaps; undefined while it does not. */
   sinceMs: number | undefined;
-  heldMs: number;
+  matchedMs: number;
   /** It matches and has for `holdsForSeconds`: a job may be made. */
   due: boolean;
   /** Why it is not due though it matches. */
@@ -48,7 +48,7 @@ export interface RulePassResult {
 
 export async function runPass(input: PassInput): Promise<RulePassResult> {
   const { index, snapshot } = input;
-  const { held, releasedAtMs } = snapshot.hold;
+  const { paused, releasedAtMs } = snapshot.pause;
   const nowMs = snapshot.atMs;
   const marks = new Marks(index, input.observations, nowMs, releasedAtMs);
   const named = input.names.map((name) => index.rules.get(name)).filter((rule) => rule !== undefined);
@@ -56,20 +56,21 @@ export async function runPass(input: PassInput): Promise<RulePassResult> {
   for (const rule of rules) notice(rule.leaves, snapshot, marks);
   const read = memoized((leaf) => readFact(leaf, snapshot, marks));
   const evaluations = await evaluate(rules, read);
-  for (const rule of named) if (!rules.includes(rule)) marks.sampleRule(rule, { holds: false, stamp: '', transitionsMs: [] });
+  for (const rule of named) if (!rules.includes(rule)) marks.sampleRule(rule, { matches: false, stamp: '', transitionsMs: [] });
   const outcomes = evaluations.map((evaluation) => {
     const { rule, truth } = evaluation;
-    const holds = truth === 'True';
-    const clock = held || !(holds || marks.knows(rule)) ? undefined : marks.sampleRule(rule, { holds, ...transitionsOf(rule, snapshot) });
+    const matches = truth === 'True';
+    const clock =
+      paused || !(matches || marks.knows(rule)) ? undefined : marks.sampleRule(rule, { matches, ...transitionsOf(rule, snapshot) });
     return outcomeOf(
       evaluation,
       clock,
-      held,
+      paused,
       nowMs,
       rule.leaves.map((leaf) => read(leaf).untilMs),
     );
   });
-  const observations = held ? [] : marks.observations();
+  const observations = paused ? [] : marks.observations();
   return {
     outcomes,
     observations,
@@ -87,8 +88,8 @@ function earliest(times: readonly (number | undefined)[]): number | undefined {
 
 function outcomeOf(
   evaluation: Evaluation,
-  clock: HoldClock | undefined,
-  held: boolean,
+  clock: MatchClock | undefined,
+  paused: boolean,
   nowMs: number,
   until: readonly (number | undefined)[],
 ): RuleOutcome {
@@ -99,7 +100,7 @@ function outcomeOf(
   const grows = later !== undefined && rule.leaves.some((leaf) => isAge(leaf.ref));
   // What runs, or waits for an age, has regular passes: only watched time counts.
   const runs = matches && !due && clock !== undefined;
-  const nextAtMs = held
+  const nextAtMs = paused
     ? undefined
     : earliest([
         later,
@@ -110,9 +111,9 @@ function outcomeOf(
   return {
     ...evaluation,
     sinceMs: clock?.open === true ? clock.firstSeenMs : undefined,
-    heldMs: heldMs(clock, nowMs),
+    matchedMs: matchedMs(clock, nowMs),
     due,
-    waits: !matches || due ? undefined : held ? 'Reservation' : 'Time',
+    waits: !matches || due ? undefined : paused ? 'Reservation' : 'Time',
     peers: truthWithout(judged, readsPeers) === 'Unknown' ? peersIn(rule) : [],
     nextAtMs,
   };

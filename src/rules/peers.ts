@@ -13,8 +13,8 @@ export interface Peer {
 }
 
 /**
- * A machine counts as unhealthy when its Node is gone, any of its conditions is bad, Ready is not known to be True, or a reservation of the ledger holds
- * it: a node under repair is not there, though its object may look healthy.
+ * A machine counts as unhealthy when its Node is gone, any of its conditions is bad, Ready is not known to be True, or the ledger has a reservation
+ * for it: a node under repair is not there, though its object may seem healthy.
  */
 export function peerOf(snapshot: Omit<Snapshot, 'peers'>, hasReservation: boolean): Peer {
   const { machine, node } = snapshot;

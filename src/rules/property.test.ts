@@ -1,4 +1,4 @@
-/** What holds of rules with time whatever a node does, and whoever looks: attacked with generated histories. */
+/** What is true for rules with time on any node, in any process: attacked with generated histories. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { checkRule } from './check.ts';
@@ -10,9 +10,9 @@ type Event = History['events'][number];
 type Status = 'True' | 'False' | 'Unknown';
 
 const TYPES = ['KernelDeadlock', 'KubeletUnhealthy'] as const;
-const HOLDS = 120;
+const MATCH_SECONDS = 120;
 const RULES = [
-  rule('hung', { holdsForSeconds: HOLDS }),
+  rule('hung', { holdsForSeconds: MATCH_SECONDS }),
   rule('kubelet', {
     when: { any: [{ all: [bad('KubeletUnhealthy'), { fact: 'machine.phase', operator: 'equal', value: 'Running' }] }] },
     holdsForSeconds: 45,
@@ -76,7 +76,7 @@ it('restarts between any two evaluations give the same firing times', async () =
   );
 });
 
-it('events that are seen twice, or say what is already so, give the same firing times', async () => {
+it('events that are seen twice, or repeat what is already so, give the same firing times', async () => {
   await fc.assert(
     fc.asyncProperty(events, fc.array(fc.nat(13), { maxLength: 5 }), async (list, where) => {
       const doubled = list.flatMap((event, index): Event[] => {
@@ -117,16 +117,16 @@ it('the order of changes at one moment, and of the rules, makes no difference', 
 });
 
 /** What truly was, second by second, of one condition that is reported by a detector with a right clock. */
-function trulyHeld(list: readonly Event[], type: string, until: number): number {
-  let held = 0;
+function trulyMatched(list: readonly Event[], type: string, until: number): number {
+  let matched = 0;
   let since: number | undefined;
   for (const { at, conditions } of [...list, { at: until, conditions: { [type]: 'False' as const } }]) {
     const now = conditions?.[type];
     if (now === undefined || at > until) continue;
-    if (since !== undefined) held += at - since;
+    if (since !== undefined) matched += at - since;
     since = now === 'True' ? at : undefined;
   }
-  return held;
+  return matched;
 }
 
 it('never fires early, though no pass runs for a while', async () => {
@@ -141,11 +141,11 @@ it('never fires early, though no pass runs for a while', async () => {
         { at: at + length, controller: 'Restarts' },
       ]);
       const all = [...reported, ...stops].sort((a, b) => a.at - b.at);
-      const { jobs } = await replay([rule('hung', { holdsForSeconds: HOLDS })], history(all));
+      const { jobs } = await replay([rule('hung', { holdsForSeconds: MATCH_SECONDS })], history(all));
       const [first] = jobs;
       if (first === undefined) return;
       tally.fired += 1;
-      expect(trulyHeld(reported, 'KernelDeadlock', first.at)).toBeGreaterThanOrEqual(HOLDS);
+      expect(trulyMatched(reported, 'KernelDeadlock', first.at)).toBeGreaterThanOrEqual(MATCH_SECONDS);
     }),
     { numRuns: 150 },
   );
@@ -158,30 +158,30 @@ it('a clock that is off makes it fire later, never earlier', async () => {
     fc.asyncProperty(flaps, fc.constantFrom(-3600, -30, 30, 3600), fc.nat(1000), async (list, clockSkewSeconds, jump) => {
       const reported = timed(list.map(([after, each]) => [after, { conditions: { KernelDeadlock: each } }] as const));
       const all = [...reported, { at: jump, clockSkewSeconds }].sort((a, b) => a.at - b.at);
-      const [first] = (await replay([rule('hung', { holdsForSeconds: HOLDS })], history(all))).jobs;
-      if (first !== undefined) expect(trulyHeld(reported, 'KernelDeadlock', first.at)).toBeGreaterThanOrEqual(HOLDS);
+      const [first] = (await replay([rule('hung', { holdsForSeconds: MATCH_SECONDS })], history(all))).jobs;
+      if (first !== undefined) expect(trulyMatched(reported, 'KernelDeadlock', first.at)).toBeGreaterThanOrEqual(MATCH_SECONDS);
     }),
     { numRuns: 80 },
   );
 });
 
-it('nothing is due while an operation holds the machine, nor before it has held again since', async () => {
+it('no rule is due while an operation has reserved the machine, nor before it has matched again since', async () => {
   await fc.assert(
     fc.asyncProperty(events, async (list) => {
-      let holds = false;
+      let reserved = false;
       let ended = 0;
       const jobs = await run(list);
       const of = jobs.filter(({ rule: name }) => name === 'hung');
       for (const { at } of of) {
-        holds = false;
+        reserved = false;
         ended = 0;
         for (const event of list)
           if (event.at <= at && event.operation !== undefined) {
-            if (holds && event.operation === 'Ends') ended = event.at;
-            holds = event.operation === 'Begins';
+            if (reserved && event.operation === 'Ends') ended = event.at;
+            reserved = event.operation === 'Begins';
           }
-        expect(holds).toBe(false);
-        expect(at).toBeGreaterThanOrEqual(ended === 0 ? 0 : ended + HOLDS);
+        expect(reserved).toBe(false);
+        expect(at).toBeGreaterThanOrEqual(ended === 0 ? 0 : ended + MATCH_SECONDS);
       }
     }),
     { numRuns: 60 },

@@ -70,7 +70,7 @@ it.each<[string, unknown, Record<string, string | number>?]>([
   expect(await fired([leaf], [FULL], { pool: 'web', machineLabels: { tier: 'web' }, untilSeconds: 1 })).toEqual([0]);
 });
 
-it('the share of peers that are ill is that of one, where there is one, and unknown, where there is none', async () => {
+it('the share of unhealthy peers counts one, where there is one, and unknown, where there is none', async () => {
   const leaf = { fact: 'peers.rack.unhealthyPercent', operator: 'greaterThanInclusive', value: 0 };
   const rack = (total: number, unhealthy: number) => [{ at: 0, peers: { rack: { total, unhealthy } } }];
   expect(await fired([{ ...leaf, operator: 'equal', value: 100 }], rack(1, 1), { untilSeconds: 1 })).toEqual([0]);
@@ -79,34 +79,34 @@ it('the share of peers that are ill is that of one, where there is one, and unkn
   expect(last[0]).toMatchObject({ truth: 'Unknown', missing: [expect.stringContaining('it is alone in its rack')] });
 });
 
-describe('what is found is said, and why nothing is', () => {
+describe('it reports what is found, and why none is', () => {
   const found = async (leaf: Omit<Leaf, 'value'> & { value?: unknown }, ...events: History['events']) => {
     const { last } = await replay([reading({ value: 'True', ...leaf })], history(events, { untilSeconds: events.at(-1)?.at ?? 0 }));
     return last[0]?.facts[1]?.found;
   };
   const of = (fact: string, value: unknown = 'x', rest: Partial<Leaf> = {}): Leaf => ({ fact, operator: 'equal', value, ...rest });
-  const silent: History['events'] = [FULL, { at: 10, detectors: 'Silent' }, { at: 700 }];
+  const stale: History['events'] = [FULL, { at: 10, detectors: 'Silent' }, { at: 700 }];
   const unsure: History['events'] = [{ at: 0, conditions: { A: 'Unknown' } }];
 
   it('of a condition', async () => {
     expect(await found(of('condition.A.status', 'False'), FULL)).toBe('"True" (Broken)');
     expect(await found(of('condition.A.status', 'False'), ...unsure)).toBe('"Unknown": its detector does not know');
-    expect(await found(of('condition.A.status', 'False'), ...silent)).toBe('"Unknown": its heartbeat is 600 s old');
+    expect(await found(of('condition.A.status', 'False'), ...stale)).toBe('"Unknown": its heartbeat is 600 s old');
     expect(await found(of('condition.A.status', 'False'), { at: 0, nodeReplaced: true })).toContain(
       'unknown: Node node-1 is another one now',
     );
-    expect(await found(of('condition.A.reason'), ...silent)).toBe('unknown: its heartbeat is 600 s old');
+    expect(await found(of('condition.A.reason'), ...stale)).toBe('unknown: its heartbeat is 600 s old');
     expect(await found(of('condition.B.reason'), FULL)).toBe('unknown: Node node-1 has no condition B');
   });
 
   it('of its health, its age and its rises', async () => {
     expect(await found(of('condition.A.health', 'Healthy'), FULL)).toBe('"Unhealthy" (True, Broken)');
     expect(await found(of('condition.A.health', 'Healthy'), ...unsure)).toBe('"Unknown": its detector does not know');
-    expect(await found(of('condition.A.health', 'Healthy'), ...silent)).toBe('"Unknown": its heartbeat is 600 s old');
+    expect(await found(of('condition.A.health', 'Healthy'), ...stale)).toBe('"Unknown": its heartbeat is 600 s old');
     const rises = of('condition.A.rises', 9, { params: { windowSeconds: 5000 } });
     expect(await found(rises, FULL)).toBe('1');
     expect(await found(rises, ...unsure)).toBe('unknown: its detector does not know');
-    expect(await found(rises, ...silent)).toBe('unknown: its heartbeat is 600 s old');
+    expect(await found(rises, ...stale)).toBe('unknown: its heartbeat is 600 s old');
     expect(await found(rises, { at: 0 })).toBe('unknown: Node node-1 has no condition A');
     const age = of('condition.A.ageSeconds', 9000);
     expect(await found(age, FULL, { at: 70 })).toBe('60');
@@ -163,19 +163,19 @@ describe('what is found is said, and why nothing is', () => {
   });
 });
 
-describe('where nobody has ever seen a Lease, or a component is to go', () => {
+describe('where no process has ever seen a Lease, or a component is to go', () => {
   const world = new RecordedMachine(history([{ at: 0 }]));
   world.apply({ at: 0, components: { kubelet: { version: '', state: 'Healthy', wanted: '2' } } }, world.startMs);
   const read = (fact: string, value: unknown, machine = world.machine(), agentFreshUntilMs?: number) => {
     const [leaf] = compileRule(reading({ fact, operator: 'equal', value })).leaves;
     if (leaf === undefined) throw new Error('no leaf');
     const node = world.node(world.startMs);
-    const input = { heartbeats: undefined, kubeletFreshUntilMs: undefined, peers: {}, hold: { held: false, releasedAtMs: undefined } };
+    const input = { heartbeats: undefined, kubeletFreshUntilMs: undefined, peers: {}, pause: { paused: false, releasedAtMs: undefined } };
     const snapshot = takeSnapshot({ nowMs: world.startMs, machine, node, agentFreshUntilMs, ...input });
     return readFact(leaf, snapshot, new Marks(indexRules([]), [], world.startMs, undefined));
   };
 
-  it('nothing is known of what only its agent or its kubelet can say', () => {
+  it('what only its agent or its kubelet can report is not known', () => {
     const note = (fact: string, value: unknown) => read(fact, value).note;
     expect(note('component.kubelet.version', 'x')).toBe("the agent's Lease was never seen");
     expect(note('heartbeat.agent', 'Fresh')).toBe('the Lease of the agent was never seen');
@@ -209,7 +209,7 @@ it('reads lists', async () => {
   expect(await fired([{ fact: 'node.taints', operator: 'contains', value: 't' }], [FULL], { untilSeconds: 1 })).toEqual([0]);
 });
 
-it('every fact of the catalogue can be read on a machine of which nothing is known, and has no value there or one it may have', async () => {
+it('every fact of the catalogue can be read on a machine without any reports, and has no value there or one it may have', async () => {
   const world = new RecordedMachine(history([{ at: 0 }]));
   const { status: _, ...machine } = world.machine();
   for (const definition of FACTS) {
@@ -234,7 +234,7 @@ it('every fact of the catalogue can be read on a machine of which nothing is kno
         kubeletFreshUntilMs: undefined,
         agentFreshUntilMs: undefined,
         peers: {},
-        hold: { held: false, releasedAtMs: undefined },
+        pause: { paused: false, releasedAtMs: undefined },
       }),
       observations: [],
     });
@@ -247,7 +247,7 @@ it('every fact of the catalogue can be read on a machine of which nothing is kno
 describe('absence', () => {
   const optOut: Leaf = { fact: 'node.annotation.no-repair', operator: 'notEqual', value: 'true', params: { default: '' } };
   const ill: Leaf = { fact: 'condition.A.status', operator: 'equal', value: 'True' };
-  it('of a label or annotation stands for what the rule says', async () => {
+  it('of a label or annotation stands for the default of the rule', async () => {
     expect(await fired([ill, optOut], [FULL], { untilSeconds: 1 })).toEqual([0]);
     expect(await fired([ill, optOut], [{ ...FULL, annotations: { 'no-repair': 'true' } }], { untilSeconds: 1 })).toEqual([]);
   });
@@ -259,8 +259,8 @@ describe('absence', () => {
   });
 });
 
-describe('what the agent says', () => {
-  it('is unknown while it is silent', async () => {
+describe('what the agent reports', () => {
+  it('is unknown while it is stale', async () => {
     const outdated: Leaf = { fact: 'component.kubelet.upToDate', operator: 'equal', value: false };
     const late: History['events'] = [
       { ...FULL, components: { kubelet: { wanted: '1', version: '1', state: 'Healthy' } } },
@@ -277,7 +277,7 @@ describe('time', () => {
   const good = (at: number) => ({ at, conditions: { A: 'False' as const } });
   const age: Leaf = { fact: 'condition.A.ageSeconds', operator: 'greaterThanInclusive', value: 90 };
 
-  it('an age is counted from when it was first seen, and looked at when it is reached', async () => {
+  it('an age is counted from when it was first seen, and evaluated when it is reached', async () => {
     expect(await fired([age], [good(0), bad(10)], { untilSeconds: 200 })).toEqual([100]);
   });
   it('an age goes on over restarts, and over flapping', async () => {
@@ -317,7 +317,7 @@ describe('time', () => {
 it('an edit of its conditions begins a clock again, an edit of its wait does not; an operation ends all of them', async () => {
   const world = new RecordedMachine(history([{ at: 0 }]));
   world.apply({ at: 0, conditions: { A: 'True', B: 'True' } }, world.startMs);
-  const at = async (ms: number, spec: object, observations: Awaited<ReturnType<typeof runPass>>['observations'], held = false) => {
+  const at = async (ms: number, spec: object, observations: Awaited<ReturnType<typeof runPass>>['observations'], paused = false) => {
     const subject = compileRule(rule('r', spec));
     const node = world.node(ms);
     const snapshot = takeSnapshot({
@@ -328,7 +328,7 @@ it('an edit of its conditions begins a clock again, an edit of its wait does not
       kubeletFreshUntilMs: ms,
       agentFreshUntilMs: ms,
       peers: {},
-      hold: { held, releasedAtMs: undefined },
+      pause: { paused, releasedAtMs: undefined },
     });
     return runPass({ index: indexRules([subject]), names: ['r'], snapshot, observations });
   };
@@ -339,10 +339,10 @@ it('an edit of its conditions begins a clock again, an edit of its wait does not
   expect(sooner.outcomes[0]?.due).toBe(true);
   const edited = { all: [...when.all, { fact: 'condition.B.status', operator: 'equal', value: 'True' }] };
   const again = await at(world.startMs + 60_000, { when: edited, holdsForSeconds: 60 }, first.observations);
-  expect(again.outcomes[0]).toMatchObject({ due: false, heldMs: 0 });
+  expect(again.outcomes[0]).toMatchObject({ due: false, matchedMs: 0 });
   expect(again.observations).toHaveLength(1);
-  const held = await at(world.startMs + 60_000, { when, holdsForSeconds: 60 }, first.observations, true);
-  expect(held).toMatchObject({
+  const reserved = await at(world.startMs + 60_000, { when, holdsForSeconds: 60 }, first.observations, true);
+  expect(reserved).toMatchObject({
     observations: [],
     changed: true,
     nextAtMs: undefined,

@@ -40,7 +40,7 @@ export function readFact(leaf: Leaf, snapshot: Snapshot, marks: Marks): Reading 
   return READERS[leaf.ref.id]({ snapshot, marks, leaf, ref: leaf.ref });
 }
 
-/** The condition, or why nothing is known of it. */
+/** The condition, or why it is not known. */
 function conditionOf({ snapshot, ref }: Question): ConditionFacts | string {
   const [type = ''] = ref.subjects;
   if (snapshot.node === undefined) return snapshot.nodeMissing;

@@ -20,7 +20,7 @@ it('the clock of a node that is wrong is wrong in what its detectors write, from
   expect(transitions).toEqual([-3600, -3600, 0]);
 });
 
-it('a component of a history has what was said of it, and nothing of what was not', () => {
+it('a component of a history has what was reported of it, and no more', () => {
   const world = new RecordedMachine(history([{ at: 0 }]));
   world.apply(
     { at: 0, components: { versioned: { version: '1' }, standing: { state: 'Healthy' }, wanted: { wanted: '2' } } },
@@ -46,7 +46,7 @@ describe('the machine of a history', () => {
     return (Date.parse(found ?? '') - of.startMs) / 1000;
   };
 
-  it('begins well: Ready, under no pressure, running, and silent about everything else', () => {
+  it('begins well: Ready, under no pressure, running, and without any other report', () => {
     const statuses = nodeAt(world()).status?.conditions?.map(({ type, status }) => `${type} ${status}`);
     expect(statuses?.toSorted()).toEqual(['DiskPressure False', 'MemoryPressure False', 'PIDPressure False', 'Ready True']);
     expect(world().machine().status).toMatchObject({ phase: 'Running', conditions: [], components: [] });
@@ -73,7 +73,7 @@ describe('the machine of a history', () => {
     expect(found.machine().status?.phase).toBe('Degraded');
   });
 
-  it('has a transition where a status or its reason becomes another, or the detector says when it was', () => {
+  it('has a transition where a status or its reason becomes another, or the detector reports when it was', () => {
     const ours = (status: 'True' | 'False', reason?: string, transitionAt?: number): Omit<HistoryEvent, 'at'> => ({
       conditions: {
         Ours: { status, ...(reason === undefined ? {} : { reason }), ...(transitionAt === undefined ? {} : { transitionAt }) },
@@ -110,7 +110,7 @@ describe('the machine of a history', () => {
     expect(since(full('True', 'a'), full('False', 'a'))).toBe(60);
   });
 
-  it('has heartbeats of its own clock, and none of whoever is silent', () => {
+  it('has heartbeats of its own clock, and none of a component that is silent', () => {
     const found = world({ conditions: { Ours: 'True' }, clockSkewSeconds: 5 }, { kubelet: 'Silent' }, { kubelet: 'Silent' });
     const beats = nodeAt(found, 300).status?.conditions?.map(({ type, lastHeartbeatTime }) => [
       type,
@@ -122,7 +122,7 @@ describe('the machine of a history', () => {
     expect(found.freshUntilMs('agent', nowMs)).toBeGreaterThan(nowMs);
   });
 
-  it('is in another boot, or has another Node, only where the history says so', () => {
+  it('is in another boot, or has another Node, only where the history records it', () => {
     const ids = (of: RecordedMachine) => [of.machine().status?.agent?.bootID, nodeAt(of).metadata.uid];
     expect(ids(world({ boot: false, nodeReplaced: false }))).toEqual(['boot-1', 'node-uid-1']);
     expect(ids(world({ boot: true }, { nodeReplaced: true }))).toEqual(['boot-2', 'node-uid-2']);

@@ -177,7 +177,7 @@ class Run {
       kubeletFreshUntilMs: this.#world.freshUntilMs('kubelet', nowMs),
       agentFreshUntilMs: this.#world.freshUntilMs('agent', nowMs),
       peers: this.#world.peers,
-      hold: { held: this.#live !== undefined || this.#operation, releasedAtMs: this.#releasedAtMs },
+      pause: { paused: this.#live !== undefined || this.#operation, releasedAtMs: this.#releasedAtMs },
     });
   }
 

@@ -40,7 +40,7 @@ interface Given {
   machine?: Machine;
   kubeletFreshUntilMs?: number;
   agentFreshUntilMs?: number;
-  hold?: Snapshot['hold'];
+  pause?: Snapshot['pause'];
   since?: ReturnType<typeof observeHeartbeats>;
 }
 function snapshot(given: Given = {}): Snapshot {
@@ -54,7 +54,7 @@ function snapshot(given: Given = {}): Snapshot {
     kubeletFreshUntilMs: given.kubeletFreshUntilMs ?? nowMs + 40_000,
     agentFreshUntilMs: given.agentFreshUntilMs ?? nowMs + 40_000,
     peers: {},
-    hold: given.hold ?? { held: false, releasedAtMs: undefined },
+    pause: given.pause ?? { paused: false, releasedAtMs: undefined },
   });
 }
 const status = (of: Snapshot, type = 'KernelDeadlock') => of.node?.conditions.get(type)?.status;
@@ -62,7 +62,7 @@ const status = (of: Snapshot, type = 'KernelDeadlock') => of.node?.conditions.ge
 describe('heartbeats', () => {
   const beats = (value: string) => [condition('KernelDeadlock', 'False', { lastHeartbeatTime: value })];
 
-  it('count from when they were seen to change, whatever time they carry', () => {
+  it('count from when they were seen to change, not by the time in them', () => {
     const first = observeHeartbeats(undefined, 'n', beats(iso(T0)), T0);
     const next = observeHeartbeats(first, 'n', beats(iso(T0 - 3_600_000)), T0 + 5000);
     expect(next.byType.get('KernelDeadlock')?.aliveMs).toBe(T0 + 5000);
@@ -76,7 +76,7 @@ describe('heartbeats', () => {
     expect(snapshot({ node: node(beats(future)) }).node?.conditions.get('KernelDeadlock')?.doubt).toContain('until it changes');
   });
 
-  it('of a Node that was replaced under the same name say nothing about the new one', () => {
+  it('of a Node that was replaced under the same name prove nothing about the new one', () => {
     const old = observeHeartbeats(undefined, 'n', beats(iso(T0)), T0);
     const moved = observeHeartbeats(old, 'other', beats(iso(T0)), T0 + STALE_AFTER_MS);
     expect(moved.byType.get('KernelDeadlock')?.aliveMs).toBe(T0);
@@ -96,8 +96,8 @@ describe('heartbeats', () => {
   });
 
   it('that never were make it Unknown', () => {
-    const { lastHeartbeatTime: _, ...silent } = condition('KernelDeadlock', 'True');
-    expect(snapshot({ node: node([silent]) }).node?.conditions.get('KernelDeadlock')).toMatchObject({
+    const { lastHeartbeatTime: _, ...withoutHeartbeat } = condition('KernelDeadlock', 'True');
+    expect(snapshot({ node: node([withoutHeartbeat]) }).node?.conditions.get('KernelDeadlock')).toMatchObject({
       status: 'Unknown',
       doubt: 'it has no heartbeat',
     });
@@ -105,8 +105,8 @@ describe('heartbeats', () => {
 
   it('of a kubelet are its Lease as well', () => {
     const ready = node([condition('Ready', 'True'), condition('KernelDeadlock', 'True')]);
-    const silent = snapshot({ node: ready, kubeletFreshUntilMs: T0 - 1 });
-    expect([status(silent, 'Ready'), status(silent), silent.kubelet]).toEqual(['Unknown', 'True', 'Stale']);
+    const stale = snapshot({ node: ready, kubeletFreshUntilMs: T0 - 1 });
+    expect([status(stale, 'Ready'), status(stale), stale.kubelet]).toEqual(['Unknown', 'True', 'Stale']);
   });
 
   it('of an agent are its Lease', () => {
@@ -124,7 +124,7 @@ describe('the Node of a machine', () => {
     expect(snapshot({ node: other }).nodeMissing).toContain('replaced under the same name');
   });
 
-  it('is not there where it is gone, or was never claimed, and the snapshot says which', () => {
+  it('is not there where it is gone, or was never claimed, and the snapshot names which', () => {
     const without = (of: Machine): Snapshot =>
       takeSnapshot({
         nowMs: T0,
@@ -134,7 +134,7 @@ describe('the Node of a machine', () => {
         kubeletFreshUntilMs: undefined,
         agentFreshUntilMs: undefined,
         peers: {},
-        hold: { held: false, releasedAtMs: undefined },
+        pause: { paused: false, releasedAtMs: undefined },
       });
     expect(without(machine())).toMatchObject({ node: undefined, nodeMissing: 'Node a is gone' });
     const { status: _, ...unclaimed } = machine();
@@ -142,7 +142,7 @@ describe('the Node of a machine', () => {
   });
 });
 
-it('a Node of which little is written has no facts of it, and goes stale by nothing', () => {
+it('a Node with few fields has no facts of the others, and none of them makes it stale', () => {
   const bare: Node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'a', uid: 'node-1' }, spec: { unschedulable: true } };
   const found = takeSnapshot({
     nowMs: T0,
@@ -152,7 +152,7 @@ it('a Node of which little is written has no facts of it, and goes stale by noth
     kubeletFreshUntilMs: undefined,
     agentFreshUntilMs: undefined,
     peers: {},
-    hold: { held: false, releasedAtMs: undefined },
+    pause: { paused: false, releasedAtMs: undefined },
   });
   expect(found.node).toMatchObject({ labels: {}, annotations: {}, cordon: 'Foreign', taints: [], info: {}, conditions: new Map() });
   expect(found.staleAtMs).toBeUndefined();
@@ -229,7 +229,7 @@ describe('a change', () => {
     );
   });
 
-  it('of one component is one of that alone, and one of its agent is one of all that it says', () => {
+  it('of one component concerns that alone, and one of its agent concerns all that it reports', () => {
     const with2 = (version: string) =>
       machine({
         components: ['kubelet', 'containerd'].map((name) => ({
@@ -244,8 +244,8 @@ describe('a change', () => {
     const old = snapshot({ machine: with2('1') });
     expect(changes(old, snapshot({ machine: with2('2') }))).toEqual(new Set(['component.kubelet']));
     expect(changes(old, snapshot({ machine: with2('1') }))).toEqual(new Set());
-    const silent = snapshot({ machine: with2('1'), agentFreshUntilMs: T0 - 1 });
-    expect(changes(old, silent)).toEqual(new Set(['component.kubelet', 'component.containerd', 'heartbeat.agent']));
+    const stale = snapshot({ machine: with2('1'), agentFreshUntilMs: T0 - 1 });
+    expect(changes(old, stale)).toEqual(new Set(['component.kubelet', 'component.containerd', 'heartbeat.agent']));
     const wanted = (version: string) => {
       const set = { setUID: 's', setRevision: 1, joinedRevision: 0, revision: 1, attempt: 1 };
       return machine({}, { components: [{ name: 'kubelet', action: 'Install', version, ...set }] });
@@ -275,12 +275,12 @@ describe('a change', () => {
     }
   });
 
-  it('of who holds the machine is one of everything', () => {
-    expect(concerns({ hold: { held: true, releasedAtMs: undefined } })).toEqual(['a', 'b', 'c']);
-    expect(concerns({ hold: { held: false, releasedAtMs: T0 } })).toEqual(['a', 'b', 'c']);
+  it('of a reservation concerns everything', () => {
+    expect(concerns({ pause: { paused: true, releasedAtMs: undefined } })).toEqual(['a', 'b', 'c']);
+    expect(concerns({ pause: { paused: false, releasedAtMs: T0 } })).toEqual(['a', 'b', 'c']);
   });
 
-  it('of which Node it is, is one of everything', () => {
+  it('of which Node it is concerns everything', () => {
     expect(concerns({ node: node([], { metadata: { name: 'a', uid: 'node-2' } }) })).toEqual(['a', 'b', 'c']);
     expect(rulesReading(index, changes(undefined, before))).toEqual(['a', 'b', 'c']);
   });
@@ -318,7 +318,7 @@ describe('peers', () => {
     expect(peers.factsFor('a').rack).toEqual({ total: 1, unhealthy: 0, byCondition: new Map() });
   });
 
-  it('of a machine without a Node are those of the rack and zone that its Machine names', () => {
+  it('of a machine without a Node are in the rack and zone that its Machine names', () => {
     const { metadata, spec: _, ...rest } = machine();
     const lost = { ...rest, metadata, spec: { failureDomain: 'z1', labels: { 'topology.kubenode.io/rack': 'r1' } } };
     const peer = peerOf(snapshot({ machine: lost, node: node([], { metadata: { name: 'a', uid: 'another' } }) }), false);
@@ -331,7 +331,7 @@ describe('peers', () => {
     expect(peers.factsFor('a').rack).toBeUndefined();
   });
 
-  it('say which groups moved, and nothing when nothing did', () => {
+  it('name which groups moved, and none when none did', () => {
     const peers = new PeerIndex();
     peers.set('a', inRack('r1', []));
     expect(peers.set('a', inRack('r1', [])).size).toBe(0);
@@ -344,7 +344,7 @@ describe('peers', () => {
     expect(peers.factsFor('b').rack).toEqual({ total: 0, unhealthy: 0, byCondition: new Map() });
   });
 
-  it('19: a node under repair counts as unhealthy though its object looks healthy', () => {
+  it('19: a node under repair counts as unhealthy though its object seems healthy', () => {
     expect(inRack('r1', []).unhealthy).toBe(false);
     expect(inRack('r1', [], true).unhealthy).toBe(true);
     expect(peerOf(snapshot({ node: node([], { metadata: { name: 'a', uid: 'gone' } }) }), false).unhealthy).toBe(true);

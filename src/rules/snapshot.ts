@@ -40,12 +40,12 @@ export interface PeerCounts {
 export type PeerFacts = Readonly<Partial<Record<PeerScope, PeerCounts>>>;
 
 /** How operations stand in the way of clocks (docs/protocols.md#f2). */
-export interface ClockHold {
+export interface ClockPause {
   /**
-   * A Change or Repair reservation holds the machine: clocks stand still and nothing is due. A reservation that a job left behind which has ended does not
+   * A Change or Repair reservation exists for the machine: clocks stop and no rule is due. A reservation that a job left behind which has ended does not
    * count: only a provider can take it over, and that needs the next rung.
    */
-  held: boolean;
+  paused: boolean;
   /** When the last such reservation, or such a job, ended: first-seen starts again from then. */
   releasedAtMs: number | undefined;
 }
@@ -61,7 +61,7 @@ export interface Snapshot {
   kubelet: 'Fresh' | 'Stale' | undefined;
   agent: 'Fresh' | 'Stale' | undefined;
   peers: PeerFacts;
-  hold: ClockHold;
+  pause: ClockPause;
   /** When the next of its heartbeats goes stale if none comes, ms. */
   staleAtMs: number | undefined;
 }
@@ -76,7 +76,7 @@ export interface SnapshotInput {
   kubeletFreshUntilMs: number | undefined;
   agentFreshUntilMs: number | undefined;
   peers: PeerFacts;
-  hold: ClockHold;
+  pause: ClockPause;
 }
 
 export function takeSnapshot(input: SnapshotInput): Snapshot {
@@ -111,7 +111,7 @@ export function takeSnapshot(input: SnapshotInput): Snapshot {
     kubelet,
     agent,
     peers: input.peers,
-    hold: input.hold,
+    pause: input.pause,
     staleAtMs: stale.length === 0 ? undefined : Math.min(...stale),
   };
 }
@@ -179,8 +179,8 @@ function factsOfNode(
 export function changes(before: Snapshot | undefined, after: Snapshot): ReadonlySet<string> | undefined {
   if (before === undefined || before.node?.uid !== after.node?.uid || before.machine.metadata.uid !== after.machine.metadata.uid)
     return undefined;
-  // Clocks start again when an operation ends, also those of rules of which nothing has changed.
-  if (before.hold.held !== after.hold.held || before.hold.releasedAtMs !== after.hold.releasedAtMs) return undefined;
+  // Clocks start again when an operation ends, also the clocks of rules whose facts have not changed.
+  if (before.pause.paused !== after.pause.paused || before.pause.releasedAtMs !== after.pause.releasedAtMs) return undefined;
   const changed = new Set<string>();
   if (before.machine !== after.machine || before.agent !== after.agent) changedMachine(before, after, changed);
   changedConditions(before.machineConditions, after.machineConditions, 'machine.condition', changed);

@@ -1,4 +1,4 @@
-/** Failure stories of others' healers, and what the rules do in them. The numbers are those of the checklist of concrete tests. */
+/** Failure stories of others' healers, and what the rules do in them. The numbers come from the checklist of concrete tests. */
 import { describe, expect, it } from 'vitest';
 import type { NodeRemedier } from '../api/node-remedier.ts';
 import { checkRule } from './check.ts';
@@ -22,7 +22,7 @@ const LADDER: NodeRemedier['spec']['ladder'] = [
   { action: 'Human' },
 ];
 
-it('kubelets lost their API path (MCM #679): with many peers ill the rule does not match, and says so', async () => {
+it('kubelets lost their API path (MCM #679): with many unhealthy peers the rule does not match, and reports that', async () => {
   const guarded = rule('not-ready', {
     when: {
       all: [
@@ -43,7 +43,7 @@ it('kubelets lost their API path (MCM #679): with many peers ill the rule does n
   expect(last[0]?.missing).toEqual(['peers.rack.unhealthyPercent is below 20; found 90']);
 });
 
-it('F6: of two rules that are due at once the stronger action is what happens, whatever their names', async () => {
+it('F6: of two rules that are due at once the stronger action happens, with any names of the rules', async () => {
   const also = (name: string, action: 'RestartComponent' | 'Reboot' | 'Human') =>
     rule(name, { ladder: [action === 'RestartComponent' ? { action, args: { component: 'kubelet' } } : { action }, { action: 'Human' }] });
   const first = async (...rules: NodeRemedier[]) => (await jobsOf(rules, [ill(10)], { untilSeconds: 60 }))[0];
@@ -52,7 +52,7 @@ it('F6: of two rules that are due at once the stronger action is what happens, w
   expect(await first(also('a', 'Human'), also('b', 'RestartComponent'))).toBe('b RestartComponent 40 Open');
 });
 
-it('a rack that nobody knows is no rack without trouble', async () => {
+it('an unknown rack is no rack without trouble', async () => {
   const guarded = rule('guarded', {
     when: { all: [bad('KernelDeadlock'), { fact: 'peers.rack.unhealthy', operator: 'lessThan', value: 2 }] },
   });
@@ -71,7 +71,7 @@ it('a restart replays a stale event and reboots a busy node (NVSentinel #1280): 
   expect(await jobsOf([hung], events, { untilSeconds: 500 })).toEqual(['hung Reboot 130 Open']);
 });
 
-it('timers in memory were lost (draino #63): a restart neither forgets how long it held nor begins again', async () => {
+it('timers in memory were lost (draino #63): a restart neither forgets how long it matched nor begins again', async () => {
   const slow = rule('slow', { holdsForSeconds: 600 });
   const restarts: History['events'] = [
     ill(100),
@@ -82,7 +82,7 @@ it('timers in memory were lost (draino #63): a restart neither forgets how long 
   expect(await jobsOf([slow], restarts, { untilSeconds: 800 })).toEqual(['slow Reboot 700 Open']);
 });
 
-it('and nobody looked while it flapped: that does not count', async () => {
+it('and no sample was taken while it flapped: that time does not count', async () => {
   const slow = rule('slow', { holdsForSeconds: 60 });
   const events: History['events'] = [
     ill(100),
@@ -104,14 +104,14 @@ it('breaker reset replays days of events (NVSentinel #450): what has cleared mea
   expect(await jobsOf([hung], events)).toEqual([]);
 });
 
-it('two healers (NHC #116): while an operation holds the machine nothing is due, and the clock begins again when it ends', async () => {
+it('two healers (NHC #116): while an operation has reserved the machine no rule is due, and the clock begins again when it ends', async () => {
   const events: History['events'] = [ill(100), { at: 110, operation: 'Begins' }, { at: 500, operation: 'Ends' }];
   expect(await jobsOf([hung], events, { untilSeconds: 600 })).toEqual(['hung Reboot 530 Open']);
   const { last } = await run([hung], events.slice(0, 2), { untilSeconds: 300 });
-  expect(last[0]?.summary).toBe('matches; its clock stands still while an operation holds the machine');
+  expect(last[0]?.summary).toBe('matches; its clock stops while an operation has reserved the machine');
 });
 
-it('an operation that came and went while nobody looked restarts the clock as well', async () => {
+it('an operation that came and went between two samples restarts the clock as well', async () => {
   const events: History['events'] = [
     ill(100),
     { at: 101, controller: 'Stops' },
@@ -168,7 +168,7 @@ it('the human who is asked reads what was seen, what was tried and how it ended'
     'nothing helped: Reboot: PermanentFailure',
     'see runbooks/hung.md',
     'tried Reboot at 2026-01-01T00:02:10.000Z (hung-1): PermanentFailure: not proved within 60 s: it is still boot boot-1',
-    'hung matches, held for 30 s of 30 s: due',
+    'hung matches for 30 s of 30 s: due',
     '  yes all of',
     '  yes   condition.KernelDeadlock.status is "True"; found "True" (KernelDeadlockIsTrue)',
   ]);
@@ -266,13 +266,13 @@ it('an event from a node that was replaced under the same name is about another 
   expect(last.flatMap((each) => each.missing)[0]).toContain('replaced under the same name');
 });
 
-it('a rule in Shadow says what it would have done, once', async () => {
+it('a rule in Shadow reports what it would have done, once', async () => {
   const shadow = rule('hung', { mode: 'Shadow', ladder: LADDER });
   const found = await replay([shadow], history([{ at: 0, conditions: well }, ill(100)]), { mode: 'AsWritten' });
   expect(found.jobs.map(({ action, at, ends }) => [action, at, ends])).toEqual([['MigratePods', 130, 'Shadow']]);
 });
 
-it('says why it fired or did not, fact by fact', async () => {
+it('reports why it fired or did not, fact by fact', async () => {
   const subject = rule('hung', {
     when: { all: [bad('KernelDeadlock'), { any: [good('Other'), { not: { fact: 'machine.pool', operator: 'equal', value: 'pool' } }] }] },
   });

@@ -21,7 +21,7 @@ describe('log conditions latch True until the detector restarts', () => {
   it('so a reboot is proved by the new boot, and not by the False that any restart brings', async () => {
     const events: History['events'] = [
       { at: 100, conditions: { KernelDeadlock: 'True' } },
-      { at: 140, acted: 'Succeeded', note: 'the agent says it rebooted' },
+      { at: 140, acted: 'Succeeded', note: 'the agent reports that it rebooted' },
       { at: 150, detectors: 'Restarted', note: 'and that was only the detector' },
     ];
     expect(await jobsOf([hung], events, { untilSeconds: 2000 })).toEqual(['Reboot 130 Failed 730']);
@@ -121,17 +121,17 @@ describe('Events are lossy', () => {
     expect(await jobsOf([flapping], rises(100, 400, 1301), { untilSeconds: 1400 })).toEqual([]);
   });
 
-  it('and a detector that falls silent and speaks again has seen nothing new', async () => {
+  it('and a detector that stops reporting and starts again has seen nothing new', async () => {
     const often = {
       ...flapping.spec,
       when: { all: [{ fact: 'condition.KubeletUnhealthy.rises', operator: 'greaterThan', value: 1, params: { windowSeconds: 7200 } }] },
     };
-    const silent: History['events'] = [
+    const stale: History['events'] = [
       { at: 100, conditions: { KubeletUnhealthy: 'True' } },
       { at: 110, detectors: 'Silent' },
       { at: 2000, detectors: 'Alive' },
     ];
-    expect(await jobsOf([rule('often', often)], silent, { untilSeconds: 3000 })).toEqual([]);
+    expect(await jobsOf([rule('often', often)], stale, { untilSeconds: 3000 })).toEqual([]);
   });
 
   it('over restarts of the controller', async () => {
@@ -165,7 +165,7 @@ describe('polarity', () => {
   });
 });
 
-it('a condition that is not there fires nothing, and says why', async () => {
+it('a condition that is not there fires nothing, and reports why', async () => {
   const { jobs, last } = await replay([rule('r', { when: { all: [bad('Absent')] } })], history([{ at: 0, conditions: well }]));
   expect(jobs).toEqual([]);
   expect(last[0]).toMatchObject({

@@ -40,7 +40,7 @@ function compile(compilation: Compilation, node: unknown, path: string, depth: n
       compilation,
       `${path}.${others[0]}`,
       `stands beside "${group}"`,
-      `one object holds one of ${GROUP_KEYS.join(', ')} and nothing else`,
+      `one object contains one of ${GROUP_KEYS.join(', ')} and nothing else`,
     );
   const inner = node[group];
   if (group === 'not') {

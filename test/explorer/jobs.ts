@@ -153,6 +153,6 @@ function snapshotOf(machine: Stored<Machine>, node: Held<Node>['object'], site: 
     kubeletFreshUntilMs: nowMs + (on ? 1 : -1),
     agentFreshUntilMs: nowMs + (hears(site).agent ? 1 : -1),
     peers: {},
-    hold: { held: false, releasedAtMs: undefined },
+    pause: { paused: false, releasedAtMs: undefined },
   });
 }

@@ -127,11 +127,11 @@ async function peersOf(client: Client, { nowMs, machine, reservations }: Omit<Ma
 
 interface Seen extends Pick<MachineInput, 'nowMs' | 'machine' | 'node' | 'kubeletLease' | 'agentLease'> {
   peers?: PeerFacts;
-  hold?: Snapshot['hold'];
+  pause?: Snapshot['pause'];
 }
 
 /** As a controller would see it that has just started: heartbeats and Leases are taken by the times they carry. */
-function snapshotOf({ nowMs, machine, node, kubeletLease, agentLease, peers = {}, hold }: Seen): Snapshot {
+function snapshotOf({ nowMs, machine, node, kubeletLease, agentLease, peers = {}, pause }: Seen): Snapshot {
   return takeSnapshot({
     nowMs,
     machine,
@@ -141,7 +141,7 @@ function snapshotOf({ nowMs, machine, node, kubeletLease, agentLease, peers = {}
     kubeletFreshUntilMs: claimedAliveUntilMs(kubeletLease),
     agentFreshUntilMs: claimedAliveUntilMs(agentLease),
     peers,
-    hold: hold ?? { held: false, releasedAtMs: undefined },
+    pause: pause ?? { paused: false, releasedAtMs: undefined },
   });
 }
 
@@ -150,8 +150,8 @@ export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
   const reservation = input.reservations.find(({ machineUID }) => machineUID === machine.metadata.uid);
   const holding = { machine, reservation, jobs };
   const released = releasedAt(holding);
-  const hold = { held: isHeld(holding), releasedAtMs: released === undefined ? undefined : Date.parse(released) };
-  const snapshot = snapshotOf({ ...input, hold });
+  const pause = { paused: isHeld(holding), releasedAtMs: released === undefined ? undefined : Date.parse(released) };
+  const snapshot = snapshotOf({ ...input, pause });
   const rules = await rulesOf(input, snapshot);
   const { status, spec } = machine;
   return {

@@ -98,7 +98,7 @@ function viewOf(given: Given): JobView {
     kubeletFreshUntilMs: NOW + 40_000,
     agentFreshUntilMs: NOW + 60_000,
     peers: {},
-    hold: { held: false, releasedAtMs: undefined },
+    pause: { paused: false, releasedAtMs: undefined },
   });
   return {
     nowMs: NOW,

@@ -22,7 +22,7 @@ function outcome(name: string, spec: Partial<NodeRemedierSpec> = {}, rest: Parti
     truth: 'True',
     judged: { kind: 'all', at: 'spec.when', truth: 'True', of: [] },
     sinceMs: NOW - 60_000,
-    heldMs: 60_000,
+    matchedMs: 60_000,
     due: true,
     waits: undefined,
     peers: [],

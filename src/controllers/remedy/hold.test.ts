@@ -137,14 +137,14 @@ describe('clocks begin again', () => {
     expect(holds.of('m', old, NOW + 99).releasedAtMs).toBe(NOW + 7);
     expect(holds.of('other', old, NOW + 99).releasedAtMs).toBe(NOW - 5000);
     holds.forget('m');
-    expect(holds.of('m', input({}), NOW + 100)).toEqual({ held: false, releasedAtMs: undefined });
+    expect(holds.of('m', input({}), NOW + 100)).toEqual({ paused: false, releasedAtMs: undefined });
   });
 
   it('when a hold is seen to end, also where objects show something else', () => {
     const holds = createHolds();
-    expect(holds.of('m', input({ reservation: reservation('Change', 'set') }), NOW)).toEqual({ held: true, releasedAtMs: undefined });
-    expect(holds.of('m', input({}), NOW + 7)).toEqual({ held: false, releasedAtMs: NOW + 7 });
-    expect(holds.of('m', input({}), NOW + 99)).toEqual({ held: false, releasedAtMs: NOW + 7 });
+    expect(holds.of('m', input({ reservation: reservation('Change', 'set') }), NOW)).toEqual({ paused: true, releasedAtMs: undefined });
+    expect(holds.of('m', input({}), NOW + 7)).toEqual({ paused: false, releasedAtMs: NOW + 7 });
+    expect(holds.of('m', input({}), NOW + 99)).toEqual({ paused: false, releasedAtMs: NOW + 7 });
   });
 
   it('at once, where a clock that was ahead wrote the end: ours does not wait until it has caught up', () => {

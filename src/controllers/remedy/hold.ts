@@ -2,7 +2,7 @@
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
-import type { ClockHold } from '../../rules/snapshot.ts';
+import type { ClockPause } from '../../rules/snapshot.ts';
 
 export interface HoldInput {
   machine: Machine;
@@ -45,7 +45,7 @@ interface Past {
 }
 
 export interface Holds {
-  of(machineUID: string, input: HoldInput, nowMs: number): ClockHold;
+  of(machineUID: string, input: HoldInput, nowMs: number): ClockPause;
   forget(machineUID: string): void;
 }
 
@@ -62,7 +62,7 @@ export function createHolds(): Holds {
         releasedAtMs = Math.max(releasedAtMs ?? 0, Math.min(Date.parse(recorded), nowMs));
       if (past?.held === true && !held) releasedAtMs = nowMs;
       if (held || releasedAtMs !== undefined) pasts.set(machineUID, { held, recorded, releasedAtMs });
-      return { held, releasedAtMs };
+      return { paused: held, releasedAtMs };
     },
     forget: (machineUID) => void pasts.delete(machineUID),
   };

@@ -60,7 +60,7 @@ export async function observe(remedyCache: RemedyCache, machine: Stored<Machine>
   for (const name of [...named(machine), ...acted(jobs)]) names.add(name);
   const pass = await runPass({ index, names: [...names], snapshot, observations });
   // While an operation holds the machine its clocks stand still. They start again when it ends.
-  return { machine, snapshot, index, jobs, pass: snapshot.hold.held ? { ...pass, observations, changed: false } : pass };
+  return { machine, snapshot, index, jobs, pass: snapshot.pause.paused ? { ...pass, observations, changed: false } : pass };
 }
 
 /** What to keep after an observation. `waits`: when the ladder of a rule may go on. */

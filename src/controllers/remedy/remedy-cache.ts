@@ -227,7 +227,7 @@ function snapshotOf(derived: Derived, machine: Machine, live?: { node: Node | un
     kubeletFreshUntilMs: nodeName === undefined ? undefined : freshUntilMs(derived, kubeletLease(nodeName)),
     agentFreshUntilMs: freshUntilMs(derived, agentLease(machine)),
     peers: peers.factsFor(uid),
-    hold: holds.of(uid, { machine, reservation: reservations.ofMachine(uid), jobs: jobsOf(stores, uid) }, nowMs),
+    pause: holds.of(uid, { machine, reservation: reservations.ofMachine(uid), jobs: jobsOf(stores, uid) }, nowMs),
   });
 }
 
