@@ -34,7 +34,7 @@ conformance('apply', { prepare: defineWidgets }, (it) => {
     expect((await scene.api.apply(W(scene), { ...widget('a', { color: 'blue' }), ...named }, 'two', force)).status).toBe(409);
     expect((await scene.api.apply(C(scene), map({ x: '1' }, { resourceVersion: '1' }), 'one')).status).toBe(201);
     expect((await scene.api.apply(C(scene), map({ x: '2' }, { resourceVersion: '1' }), 'one', force)).status).toBe(409);
-    expect(at(await scene.quiet.get(C(scene)), 'data.x')).toBe('1');
+    expect(at(await scene.unrecorded.get(C(scene)), 'data.x')).toBe('1');
   });
 
   it('an apply that names the UID and version of what is gone, or was made again, makes nothing', async (scene) => {
@@ -45,12 +45,12 @@ conformance('apply', { prepare: defineWidgets }, (it) => {
       const made = await scene.api.apply(path, object, 'one');
       const [uid, resourceVersion] = [text(pick(made.body, 'metadata.uid')), version(made)];
       const again = { ...object, metadata: { name: 'a', uid, resourceVersion } };
-      await scene.quiet.remove(path);
+      await scene.unrecorded.remove(path);
       // The answer names the UID, which is another on each server.
-      expect((await scene.quiet.apply(path, again, 'one', force)).status).toBe(409);
-      expect((await scene.quiet.get(path)).status).toBe(404);
-      await scene.quiet.apply(path, object, 'one');
-      expect((await scene.quiet.apply(path, again, 'one', force)).status).toBe(409);
+      expect((await scene.unrecorded.apply(path, again, 'one', force)).status).toBe(409);
+      expect((await scene.unrecorded.get(path)).status).toBe(404);
+      await scene.unrecorded.apply(path, object, 'one');
+      expect((await scene.unrecorded.apply(path, again, 'one', force)).status).toBe(409);
       expect((await scene.api.apply(path, { ...object, metadata: { name: 'a', resourceVersion } }, 'one', force)).status).toBe(409);
     }
   });
@@ -95,7 +95,7 @@ conformance('apply', { prepare: defineWidgets }, (it) => {
     expect((await scene.api.apply(W(scene), widget('a', { color: 'red', replicas: 2 }), 'one')).status).toBe(409);
     await scene.api.put(
       W(scene),
-      { ...(await scene.quiet.get(W(scene))).body, spec: { color: 'green', replicas: 2 } },
+      { ...(await scene.unrecorded.get(W(scene))).body, spec: { color: 'green', replicas: 2 } },
       { fieldManager: 'putter' },
     );
     await scene.api.json(W(scene), [{ op: 'remove', path: '/spec/replicas' }], { fieldManager: 'hand' });
@@ -104,7 +104,7 @@ conformance('apply', { prepare: defineWidgets }, (it) => {
   });
 
   it('an object that was never applied belongs to before-first-apply', async (scene) => {
-    await scene.quiet.create(C(scene).replace(/\/a$/, ''), configMap('a', { x: '1', y: '1' }));
+    await scene.unrecorded.create(C(scene).replace(/\/a$/, ''), configMap('a', { x: '1', y: '1' }));
     await scene.api.json(C(scene), [{ op: 'replace', path: '/metadata/managedFields', value: [{}] }]);
     const refused = await scene.api.apply(C(scene), map({ x: '2' }), 'one');
     expect([refused.status, at(refused, 'details.causes.0.message')]).toEqual([409, 'conflict with "before-first-apply" using v1']);
@@ -148,8 +148,8 @@ conformance('apply', { prepare: defineWidgets }, (it) => {
       spec: { taints },
     });
     const path = `/api/v1/nodes/${scene.ns}-n`;
-    await scene.quiet.apply(path, node([]), 'zero');
-    await scene.quiet.apply(path, node([]), 'zero', force);
+    await scene.unrecorded.apply(path, node([]), 'zero');
+    await scene.unrecorded.apply(path, node([]), 'zero', force);
     await scene.api.apply(path, node([{ key: 'a', effect: 'NoSchedule' }]), 'one', force);
     await scene.api.apply(path, node([{ key: 'a', effect: 'NoSchedule' }]), 'two');
     expect((await scene.api.apply(path, node([{ key: 'b', effect: 'NoSchedule' }]), 'two')).status).toBe(409);
@@ -196,7 +196,7 @@ conformance('apply', { prepare: defineWidgets }, (it) => {
   });
 
   it('managedFields may be cleared, or be written by hand, and are checked then', async (scene) => {
-    await scene.quiet.apply(W(scene), widget('a', { color: 'red', replicas: 2 }), 'one');
+    await scene.unrecorded.apply(W(scene), widget('a', { color: 'red', replicas: 2 }), 'one');
     const fields = (value: JsonObject[]) => scene.api.merge(W(scene), { metadata: { managedFields: value } }, { fieldManager: 'hand' });
     const entry = {
       manager: 'z',
@@ -213,22 +213,22 @@ conformance('apply', { prepare: defineWidgets }, (it) => {
     await fields([{ ...entry, apiVersion: '' }]);
     await fields([{}]);
     await scene.api.merge(W(scene), { spec: { color: 'blue' } }, { fieldManager: 'hand' });
-    await scene.api.put(W(scene), { ...(await scene.quiet.get(W(scene))).body }, { fieldManager: 'hand' });
+    await scene.api.put(W(scene), { ...(await scene.unrecorded.get(W(scene))).body }, { fieldManager: 'hand' });
   });
 
   it('more than ten updaters are folded into ancient-changes', async (scene) => {
-    await scene.quiet.create(scene.in('configmaps'), configMap('a', { k: 'v' }), { fieldManager: 'm00' });
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('a', { k: 'v' }), { fieldManager: 'm00' });
     for (let n = 1; n <= 12; n++) {
-      await scene.quiet.merge(C(scene), { data: { [`k${n}`]: 'v' } }, { fieldManager: `m${String(n).padStart(2, '0')}` });
+      await scene.unrecorded.merge(C(scene), { data: { [`k${n}`]: 'v' } }, { fieldManager: `m${String(n).padStart(2, '0')}` });
     }
-    const { body } = await scene.quiet.get(C(scene));
+    const { body } = await scene.unrecorded.get(C(scene));
     const managers = (pick(body, 'metadata.managedFields') as JsonObject[]).map((entry) => text(entry['manager']));
     expect([managers.includes('ancient-changes'), managers.length]).toEqual([true, 10]);
     scene.see('number of managers', managers.length);
   });
 
   it('an apply that cannot be is refused', async (scene) => {
-    await scene.quiet.apply(W(scene), widget('a'), 'one');
+    await scene.unrecorded.apply(W(scene), widget('a'), 'one');
     await scene.api.send('PATCH', W(scene), widget('a'), 'application/apply-patch+yaml');
     await scene.api.apply(W(scene), widget('a'), 'x'.repeat(129));
     await scene.api.apply(W(scene), widget('a'), 'bell\u0007');
@@ -276,7 +276,7 @@ conformance('apply', { prepare: defineWidgets }, (it) => {
   it('kubectl’s note of what it applied is taken over', async (scene) => {
     const note = JSON.stringify(map({ x: '1', y: '1' }));
     const annotations = { 'kubectl.kubernetes.io/last-applied-configuration': note };
-    await scene.quiet.create(scene.in('configmaps'), map({ x: '1', y: '1' }, { annotations }), {
+    await scene.unrecorded.create(scene.in('configmaps'), map({ x: '1', y: '1' }, { annotations }), {
       fieldManager: 'kubectl-client-side-apply',
     });
     await scene.api.apply(C(scene), map({ x: '2' }, { annotations }), 'kubectl');

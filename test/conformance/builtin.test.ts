@@ -16,8 +16,8 @@ const pod = (name: string, labels: JsonObject = {}, spec: JsonObject = {}): Json
 });
 
 async function runningPod(scene: Scene, name: string, status: JsonObject = {}): Promise<void> {
-  await scene.quiet.create(scene.in('pods'), pod(name, { app: 'x' }, { nodeName: `${scene.ns}-n` }));
-  await scene.quiet.merge(scene.in('pods', name, 'status'), {
+  await scene.unrecorded.create(scene.in('pods'), pod(name, { app: 'x' }, { nodeName: `${scene.ns}-n` }));
+  await scene.unrecorded.merge(scene.in('pods', name, 'status'), {
     status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }], ...status },
   });
 }
@@ -29,10 +29,10 @@ async function budget(scene: Scene, name: string, spec: JsonObject, allowed: num
     metadata: { name },
     spec: { selector: { matchLabels: { app: 'x' } }, ...spec },
   };
-  const made = await scene.quiet.create(scene.in('policy/v1/poddisruptionbudgets'), object);
+  const made = await scene.unrecorded.create(scene.in('policy/v1/poddisruptionbudgets'), object);
   expect(made.status).toBe(201);
   await scene.until('the budget to be counted', async () => {
-    const found = await scene.quiet.get(scene.in('policy/v1/poddisruptionbudgets', name));
+    const found = await scene.unrecorded.get(scene.in('policy/v1/poddisruptionbudgets', name));
     return (
       at(found, 'status.observedGeneration') === at(found, 'metadata.generation') && at(found, 'status.disruptionsAllowed') === allowed
     );
@@ -91,7 +91,7 @@ conformance('builtin', {}, (it) => {
   });
 
   it('taints are checked', async (scene) => {
-    await scene.quiet.create(NODES, node(`${scene.ns}-n`));
+    await scene.unrecorded.create(NODES, node(`${scene.ns}-n`));
     const taint = (...taints: JsonObject[]) => scene.api.merge(`${NODES}/${scene.ns}-n`, { spec: { taints } });
     await taint({ key: 'a', effect: 'NoSchedule' }, { key: 'a', effect: 'NoExecute', value: 'x' });
     expect((await taint({ key: 'a', effect: 'Never' })).status).toBe(422);
@@ -153,16 +153,16 @@ conformance('builtin', {}, (it) => {
       await budget(scene, 'strict', { minAvailable: 2 }, 0);
       const refused = await evict(scene, 'a');
       expect([refused.status, at(refused, 'details.causes.0.reason')]).toEqual([429, 'DisruptionBudget']);
-      await scene.quiet.merge(scene.in('policy/v1/poddisruptionbudgets', 'strict'), { spec: { minAvailable: 1 } });
+      await scene.unrecorded.merge(scene.in('policy/v1/poddisruptionbudgets', 'strict'), { spec: { minAvailable: 1 } });
       await scene.until('one disruption to be allowed', async () => {
-        const found = await scene.quiet.get(scene.in('policy/v1/poddisruptionbudgets', 'strict'));
+        const found = await scene.unrecorded.get(scene.in('policy/v1/poddisruptionbudgets', 'strict'));
         return at(found, 'status.disruptionsAllowed') === 1;
       });
       expect((await evict(scene, 'a', { deleteOptions: { dryRun: ['All'] } })).status).toBe(201);
       expect((await evict(scene, 'a')).status).toBe(201);
       const marked = await scene.api.get(scene.in('pods', 'a'));
       expect(at(marked, 'metadata.deletionGracePeriodSeconds')).toBe(30);
-      const counted = await scene.quiet.get(scene.in('policy/v1/poddisruptionbudgets', 'strict'));
+      const counted = await scene.unrecorded.get(scene.in('policy/v1/poddisruptionbudgets', 'strict'));
       scene.see('allowed', at(counted, 'status.disruptionsAllowed') ?? null);
       expect((await evict(scene, 'b')).status).toBe(429);
       expect((await evict(scene, 'a')).status).toBe(201);
@@ -292,14 +292,14 @@ conformance('builtin', {}, (it) => {
 
   it('a ServiceAccount gives tokens', async (scene) => {
     await scene.api.create(scene.in('serviceaccounts'), { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'bot' } });
-    const token = await scene.quiet.create(scene.in('serviceaccounts', 'bot', 'token'), {
+    const token = await scene.unrecorded.create(scene.in('serviceaccounts', 'bot', 'token'), {
       apiVersion: 'authentication.k8s.io/v1',
       kind: 'TokenRequest',
       spec: { expirationSeconds: 600 },
     });
     expect([token.status, text(at(token, 'status.token')).split('.').length]).toEqual([201, 3]);
     scene.see('expiry', at(token, 'spec.expirationSeconds') ?? null);
-    const reviewed = await scene.quiet.create('/apis/authentication.k8s.io/v1/tokenreviews', {
+    const reviewed = await scene.unrecorded.create('/apis/authentication.k8s.io/v1/tokenreviews', {
       apiVersion: 'authentication.k8s.io/v1',
       kind: 'TokenReview',
       spec: { token: text(at(token, 'status.token')) },
@@ -354,16 +354,19 @@ conformance('builtin', {}, (it) => {
       await scene.api.merge(`${CSRS}/${name}`, { spec: { usages: ['server auth'] } });
       const approval = { type: 'Approved', status: 'True', reason: 'Test', message: 'ok' };
       await scene.api.merge(`${CSRS}/${name}`, { status: { conditions: [approval] } });
-      const approved = await scene.quiet.put(`${CSRS}/${name}/approval`, {
+      const approved = await scene.unrecorded.put(`${CSRS}/${name}/approval`, {
         ...made.body,
         metadata: { name },
         status: { conditions: [approval] },
       });
       scene.see('approved', [approved.status, pickTable(at(approved, 'status.conditions'), ['type', 'status', 'reason', 'message'])]);
-      await scene.until('the certificate', async () => at(await scene.quiet.get(`${CSRS}/${name}`), 'status.certificate') !== undefined);
+      await scene.until(
+        'the certificate',
+        async () => at(await scene.unrecorded.get(`${CSRS}/${name}`), 'status.certificate') !== undefined,
+      );
       const both = [approval, { type: 'Denied', status: 'True', reason: 'Test', message: 'no' }];
-      const live = await scene.quiet.get(`${CSRS}/${name}`);
-      const denied = await scene.quiet.put(`${CSRS}/${name}/approval`, {
+      const live = await scene.unrecorded.get(`${CSRS}/${name}`);
+      const denied = await scene.unrecorded.put(`${CSRS}/${name}/approval`, {
         ...live.body,
         status: { ...(live.body['status'] as JsonObject), conditions: both },
       });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Json, JsonObject } from '../../src/api/wire.ts';
 
-/** One place where two answers differ; `path` is dotted. */
+/** One path where two answers differ; `path` is dotted. */
 export interface Difference {
   readonly path: string;
   readonly embedded: Json | undefined;
@@ -10,7 +10,7 @@ export interface Difference {
 
 const isObject = (value: Json | undefined): value is JsonObject => value !== null && typeof value === 'object' && !Array.isArray(value);
 
-/** All differences, each at the deepest place that both have. */
+/** All differences, each at the deepest path that both have. */
 export function differences(embedded: Json | undefined, real: Json | undefined, path = ''): Difference[] {
   const at = (key: string | number): string => (path === '' ? String(key) : `${path}.${key}`);
   if (Array.isArray(embedded) && Array.isArray(real)) {
@@ -22,7 +22,7 @@ export function differences(embedded: Json | undefined, real: Json | undefined, 
   return embedded === real ? [] : [{ path, embedded, real }];
 }
 
-/** Of answers with different statuses the bodies are of different kinds; their statuses and messages say it all. */
+/** The bodies of answers with different statuses have different kinds; their statuses and messages are enough. */
 export function stepDifferences(embedded: readonly Json[], real: readonly Json[]): Difference[] {
   return Array.from({ length: Math.max(embedded.length, real.length) }, (_, i) => {
     const [ours, theirs] = [embedded[i], real[i]];
@@ -55,7 +55,7 @@ function matches(pattern: string, path: string): boolean {
   return wanted.length === found.length && wanted.every((part, i) => part === '*' || part === found[i]);
 }
 
-/** Splits what differs in one test into what is not known, and what is said to be known but does not differ. */
+/** Splits what differs in one test into what is not known, and what is listed as known but does not differ. */
 export function judge(test: string, found: readonly Difference[], known: readonly Known[]): { unknown: Difference[]; stale: string[] } {
   const patterns = known.flatMap(({ where }) => where[test] ?? []);
   return {

@@ -21,24 +21,24 @@ const owner = (uid: string, name: string, more: JsonObject = {}): JsonObject => 
 });
 
 async function owned(scene: Scene, more: JsonObject = {}): Promise<void> {
-  const made = await scene.quiet.create(scene.in('configmaps'), configMap('owner'));
+  const made = await scene.unrecorded.create(scene.in('configmaps'), configMap('owner'));
   const reference = owner(text(at(made, 'metadata.uid')), 'owner', more);
-  await scene.quiet.create(scene.in('configmaps'), configMap('child', {}, { ownerReferences: [reference] }));
-  const child = await scene.quiet.get(scene.in('configmaps', 'child'));
+  await scene.unrecorded.create(scene.in('configmaps'), configMap('child', {}, { ownerReferences: [reference] }));
+  const child = await scene.unrecorded.get(scene.in('configmaps', 'child'));
   expect(child.status).toBe(200);
 }
 
 conformance('deletion', { prepare: defineWidgets }, (it) => {
   it('a deletion without finalizers is at once, and answered with a Status', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a'));
-    await scene.quiet.create(scene.in('configmaps'), configMap('a'));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('a'));
     expect((await scene.api.remove(scene.in(WIDGET, 'a'))).status).toBe(200);
     await scene.api.remove(scene.in('configmaps', 'a'));
     expect((await scene.api.get(scene.in(WIDGET, 'a'))).status).toBe(404);
   });
 
-  it('finalizers hold an object: it is marked, then gone with the last of them', async (scene) => {
-    const made = await scene.quiet.create(scene.in(WIDGET), widget('a', { color: 'red' }, { finalizers: ['x.io/a', 'x.io/b'] }));
+  it('finalizers keep an object: it is marked, then gone with the last of them', async (scene) => {
+    const made = await scene.unrecorded.create(scene.in(WIDGET), widget('a', { color: 'red' }, { finalizers: ['x.io/a', 'x.io/b'] }));
     const watch = await scene.watch(scene.in(WIDGET), { resourceVersion: version(made) });
     const marked = await scene.api.remove(scene.in(WIDGET, 'a'));
     expect([at(marked, 'metadata.deletionGracePeriodSeconds'), at(marked, 'metadata.generation')]).toEqual([0, 2]);
@@ -55,7 +55,7 @@ conformance('deletion', { prepare: defineWidgets }, (it) => {
   });
 
   it('preconditions of a deletion are kept, or it is a Conflict', async (scene) => {
-    const made = await scene.quiet.create(scene.in(WIDGET), widget('a'));
+    const made = await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
     const remove = (preconditions: JsonObject) =>
       scene.api.remove(scene.in(WIDGET, 'a'), { kind: 'DeleteOptions', apiVersion: 'v1', preconditions });
     expect((await remove({ uid: '11111111-2222-3333-4444-555555555555' })).status).toBe(409);
@@ -64,7 +64,7 @@ conformance('deletion', { prepare: defineWidgets }, (it) => {
   });
 
   it('options of a deletion are checked', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
     const options: JsonObject[] = [
       { propagationPolicy: 'Sometimes' },
       { propagationPolicy: 'Orphan', orphanDependents: true },
@@ -72,14 +72,14 @@ conformance('deletion', { prepare: defineWidgets }, (it) => {
       { gracePeriodSeconds: 'soon' },
     ];
     for (const body of options) await scene.api.remove(scene.in(WIDGET, 'a'), { kind: 'DeleteOptions', apiVersion: 'v1', ...body });
-    await scene.quiet.create(scene.in(WIDGET), widget('b'));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('b'));
     await scene.api.remove(scene.in(WIDGET, 'b'), undefined, { propagationPolicy: 'Never' });
     await scene.api.remove(scene.in(WIDGET, 'b'), { kind: 'Gadget', apiVersion: 'v1' });
   });
 
   it('a pod on no node goes at once; one on a node after its grace, which may only shrink', async (scene) => {
-    await scene.quiet.create(scene.in('pods'), pod('free'));
-    await scene.quiet.create(scene.in('pods'), pod('bound', { nodeName: `${scene.ns}-n`, terminationGracePeriodSeconds: 40 }));
+    await scene.unrecorded.create(scene.in('pods'), pod('free'));
+    await scene.unrecorded.create(scene.in('pods'), pod('bound', { nodeName: `${scene.ns}-n`, terminationGracePeriodSeconds: 40 }));
     expect((await scene.api.remove(scene.in('pods', 'free'))).status).toBe(200);
     expect((await scene.api.get(scene.in('pods', 'free'))).status).toBe(404);
     const seconds = async (query: Record<string, string>) => {
@@ -95,9 +95,9 @@ conformance('deletion', { prepare: defineWidgets }, (it) => {
 
   it('a collection is deleted as a list would show it', async (scene) => {
     for (const name of ['a', 'b', 'c']) {
-      await scene.quiet.create(scene.in(WIDGET), widget(name, { color: 'red' }, { labels: { keep: name === 'b' ? 'yes' : 'no' } }));
+      await scene.unrecorded.create(scene.in(WIDGET), widget(name, { color: 'red' }, { labels: { keep: name === 'b' ? 'yes' : 'no' } }));
     }
-    await scene.quiet.merge(scene.in(WIDGET, 'c'), { metadata: { finalizers: ['x.io/f'] } });
+    await scene.unrecorded.merge(scene.in(WIDGET, 'c'), { metadata: { finalizers: ['x.io/f'] } });
     const removed = await scene.api.remove(scene.in(WIDGET), undefined, { labelSelector: 'keep=no' });
     expect(removed.status).toBe(200);
     await scene.api.get(scene.in(WIDGET));
@@ -119,15 +119,15 @@ conformance('deletion', { prepare: defineWidgets }, (it) => {
     'in the foreground an owner waits for the dependants that block it',
     async (scene) => {
       await owned(scene, { blockOwnerDeletion: true });
-      await scene.quiet.merge(scene.in('configmaps', 'child'), { metadata: { finalizers: ['x.io/f'] } });
+      await scene.unrecorded.merge(scene.in('configmaps', 'child'), { metadata: { finalizers: ['x.io/f'] } });
       const marked = await scene.api.remove(scene.in('configmaps', 'owner'), undefined, { propagationPolicy: 'Foreground' });
       expect(at(marked, 'metadata.finalizers')).toEqual(['foregroundDeletion']);
       await scene.until('the child to be marked', async () => {
-        const child = await scene.quiet.get(scene.in('configmaps', 'child'));
+        const child = await scene.unrecorded.get(scene.in('configmaps', 'child'));
         return at(child, 'metadata.deletionTimestamp') !== undefined;
       });
-      expect((await scene.quiet.get(scene.in('configmaps', 'owner'))).status).toBe(200);
-      await scene.quiet.merge(scene.in('configmaps', 'child'), { metadata: { finalizers: null } });
+      expect((await scene.unrecorded.get(scene.in('configmaps', 'owner'))).status).toBe(200);
+      await scene.unrecorded.merge(scene.in('configmaps', 'child'), { metadata: { finalizers: null } });
       await scene.gone(scene.in('configmaps', 'owner'));
     },
     { controllers: true, within: 90 },
@@ -149,11 +149,11 @@ conformance('deletion', { prepare: defineWidgets }, (it) => {
   it(
     'an owner of another uid is no owner',
     async (scene) => {
-      await scene.quiet.create(scene.in('configmaps'), configMap('owner'));
+      await scene.unrecorded.create(scene.in('configmaps'), configMap('owner'));
       const reference = owner('11111111-2222-3333-4444-555555555555', 'owner');
-      await scene.quiet.create(scene.in('configmaps'), configMap('child', {}, { ownerReferences: [reference] }));
+      await scene.unrecorded.create(scene.in('configmaps'), configMap('child', {}, { ownerReferences: [reference] }));
       await scene.gone(scene.in('configmaps', 'child'));
-      expect((await scene.quiet.get(scene.in('configmaps', 'owner'))).status).toBe(200);
+      expect((await scene.unrecorded.get(scene.in('configmaps', 'owner'))).status).toBe(200);
       scene.see('child', 'gone');
     },
     { controllers: true, within: 90 },
@@ -163,16 +163,16 @@ conformance('deletion', { prepare: defineWidgets }, (it) => {
     'a namespace that is deleted takes nothing new, empties itself and goes',
     async (scene) => {
       const name = `${scene.ns}-doomed`;
-      await scene.quiet.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+      await scene.unrecorded.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
       const maps = `/api/v1/namespaces/${name}/configmaps`;
-      await scene.quiet.create(maps, configMap('held', {}, { finalizers: ['x.io/f'] }));
-      await scene.quiet.create(maps, configMap('free'));
+      await scene.unrecorded.create(maps, configMap('held', {}, { finalizers: ['x.io/f'] }));
+      await scene.unrecorded.create(maps, configMap('free'));
       const marked = await scene.api.remove(`/api/v1/namespaces/${name}`);
       expect(at(marked, 'status.phase')).toBe('Terminating');
       const refused = await scene.api.create(maps, configMap('late'));
       expect([refused.status, at(refused, 'details.causes.0.reason')]).toEqual([403, 'NamespaceTerminating']);
       await scene.gone(`${maps}/free`);
-      await scene.quiet.merge(`${maps}/held`, { metadata: { finalizers: null } });
+      await scene.unrecorded.merge(`${maps}/held`, { metadata: { finalizers: null } });
       await scene.gone(`/api/v1/namespaces/${name}`);
       scene.see('namespace', 'gone');
     },

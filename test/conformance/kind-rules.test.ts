@@ -1,5 +1,5 @@
 /* oxlint-disable vitest/no-standalone-expect -- every sentence is a test */
-/** Each CEL rule of KubeNode's kinds, and a write that breaks it: both servers refuse it with the same words, at the same place. */
+/** Each CEL rule of KubeNode's kinds, and a write that breaks it: both servers refuse it with the same words, at the same path. */
 import { expect } from 'vitest';
 import { Fleets } from '../../src/api/fleet.ts';
 import { API_VERSION } from '../../src/api/kind.ts';
@@ -65,10 +65,10 @@ conformance(
 
     it('the component of a set is fixed', async (scene) => {
       const sets = path('machinecomponentsets');
-      await made(scene.quiet.create(sets, object('MachineComponentSet', scene.ns, { componentName: 'kubelet', version: '1.0.0' })));
+      await made(scene.unrecorded.create(sets, object('MachineComponentSet', scene.ns, { componentName: 'kubelet', version: '1.0.0' })));
       await refused(scene, () => scene.api.merge(`${sets}/${scene.ns}`, { spec: { componentName: 'containerd' } }));
-      await made(scene.quiet.merge(`${sets}/${scene.ns}`, { spec: { version: '1.0.1' } }));
-      await scene.quiet.remove(`${sets}/${scene.ns}`);
+      await made(scene.unrecorded.merge(`${sets}/${scene.ns}`, { spec: { version: '1.0.1' } }));
+      await scene.unrecorded.remove(`${sets}/${scene.ns}`);
     });
 
     it('a job is fixed, also in what its schema does not know', async (scene) => {
@@ -87,24 +87,24 @@ conformance(
         matchedSince: '2026-01-01T00:00:00.000Z',
         why: 'because',
       });
-      await made(scene.quiet.create(jobs, job));
+      await made(scene.unrecorded.create(jobs, job));
       await refused(scene, () => scene.api.merge(`${jobs}/a`, { spec: { action: 'Replace' } }));
       await refused(scene, () => scene.api.merge(`${jobs}/a`, { spec: { args: { more: { a: 2 } } } }));
       await refused(scene, () => scene.api.apply(`${jobs}/a`, { ...job, spec: { why: 'so' } }, 'm', { force: 'true' }));
-      await made(scene.quiet.merge(`${jobs}/a`, { metadata: { labels: { a: 'b' } } }));
-      await made(scene.quiet.merge(`${jobs}/a/status`, { status: { phase: 'Pending' } }));
+      await made(scene.unrecorded.merge(`${jobs}/a`, { metadata: { labels: { a: 'b' } } }));
+      await made(scene.unrecorded.merge(`${jobs}/a/status`, { status: { phase: 'Pending' } }));
     });
 
     it('the epoch of the ledger never falls', async (scene) => {
       const ledgers = path('disruptionledgers');
       const ledger = `${ledgers}/${scene.ns}`;
-      await made(scene.quiet.create(ledgers, object('DisruptionLedger', scene.ns, {})));
-      await made(scene.quiet.merge(`${ledger}/status`, { status: { epoch: 3 } }));
-      await made(scene.quiet.merge(`${ledger}/status`, { status: { epoch: 3, reservations: [] } }));
+      await made(scene.unrecorded.create(ledgers, object('DisruptionLedger', scene.ns, {})));
+      await made(scene.unrecorded.merge(`${ledger}/status`, { status: { epoch: 3 } }));
+      await made(scene.unrecorded.merge(`${ledger}/status`, { status: { epoch: 3, reservations: [] } }));
       await refused(scene, () => scene.api.merge(`${ledger}/status`, { status: { epoch: 2 } }));
       await refused(scene, () => scene.api.merge(`${ledger}/status`, { status: { epoch: null } }));
       await refused(scene, () => scene.api.merge(`${ledger}/status`, { status: null }));
-      await scene.quiet.remove(ledger);
+      await scene.unrecorded.remove(ledger);
     });
 
     it('of a rollout only paused and retry may change', async (scene) => {
@@ -113,7 +113,7 @@ conformance(
       const unit = (name: string, digest: string) => ({ unit: name, clusters: [{ name: 'a', digest }] });
       const stage = { name: 'test', clusters: ['a'], soakSeconds: 0, maxClusters: 1 };
       const spec = { fleet: 'f', commit: 'c', subject: 's', sequence: 1, stages: [stage], units: [unit('x', '1'), unit('y', '1')] };
-      await made(scene.quiet.create(rollouts, object('Rollout', scene.ns, spec)));
+      await made(scene.unrecorded.create(rollouts, object('Rollout', scene.ns, spec)));
       const changes: JsonObject[] = [
         { fleet: 'g' },
         { commit: 'd' },
@@ -126,10 +126,10 @@ conformance(
         { units: [unit('x', '1')] },
       ];
       for (const change of changes) await refused(scene, () => scene.api.merge(rollout, { spec: change }));
-      await made(scene.quiet.merge(rollout, { spec: { paused: true, retry: '1' } }));
-      // Units are told apart by their names, so their order says nothing.
-      await made(scene.quiet.merge(rollout, { spec: { units: [unit('y', '1'), unit('x', '1')] } }));
-      await scene.quiet.remove(rollout);
+      await made(scene.unrecorded.merge(rollout, { spec: { paused: true, retry: '1' } }));
+      // Units are distinguished by their names, so their order means nothing.
+      await made(scene.unrecorded.merge(rollout, { spec: { units: [unit('y', '1'), unit('x', '1')] } }));
+      await scene.unrecorded.remove(rollout);
     });
 
     it('a component is fixed, and called by what it is', async (scene) => {
@@ -137,9 +137,9 @@ conformance(
       const name = `${scene.ns}-1.0.0-build-1`;
       const component = (spec: JsonObject = {}, called = name) =>
         object('MachineComponent', called, { componentName: scene.ns, version: '1.0.0+Build_1', platforms: [], ...spec });
-      await made(scene.quiet.create(components, component()));
+      await made(scene.unrecorded.create(components, component()));
       await refused(scene, () => scene.api.merge(`${components}/${name}`, { spec: { healthDeadlineSeconds: 5 } }));
-      await scene.quiet.remove(`${components}/${name}`);
+      await scene.unrecorded.remove(`${components}/${name}`);
       await refused(scene, () => scene.api.create(components, component({}, `${scene.ns}-1.0.1`), all));
       const bad: JsonObject[] = [
         { files: [{ path: '/etc/../x', content: '' }] },
@@ -167,7 +167,7 @@ conformance(
         { units: [{ name: 'app', exec: ['a'], systemd: { requires: ['network-online.target'] } }] },
         { nodeCredentials: { kubeconfig: '/etc/a', certificateAuthority: '/etc/b', clientCertificate: '/etc/c' } },
       ];
-      for (const spec of good) await made(scene.quiet.create(components, component(spec), all));
+      for (const spec of good) await made(scene.unrecorded.create(components, component(spec), all));
     });
 
     it('a fleet has one source, and stages', async (scene) => {
@@ -176,26 +176,26 @@ conformance(
       const fleet = (spec: JsonObject) => object(Fleets.kind, scene.ns, { source: { path: '/a' }, stages, ...spec });
       for (const source of sources) await refused(scene, () => scene.api.create(path('fleets'), fleet({ source }), all));
       expect((await scene.api.create(path('fleets'), fleet({ stages: [] }), all)).status).toBe(422);
-      await made(scene.quiet.create(path('fleets'), fleet({ source: { url: 'https://a', branch: 'main' } }), all));
+      await made(scene.unrecorded.create(path('fleets'), fleet({ source: { url: 'https://a', branch: 'main' } }), all));
     });
 
     it('the epochs of a machine never fall, and one request is admitted in each', async (scene) => {
       const machines = scene.in(`${API_VERSION}/machines`);
       const operation = { id: 'o', epoch: 2, kind: 'Change', notAfter: '2026-01-01T00:00:00Z' };
       const bootstrap = { epoch: 2, accountUID: 'u', tokenUntil: '2026-01-01T00:00:00Z' };
-      await made(scene.quiet.create(machines, object('Machine', 'a', {})));
-      await made(scene.quiet.merge(`${machines}/a`, { spec: { operation } }));
-      await made(scene.quiet.merge(`${machines}/a/status`, { status: { bootstrap } }));
+      await made(scene.unrecorded.create(machines, object('Machine', 'a', {})));
+      await made(scene.unrecorded.merge(`${machines}/a`, { spec: { operation } }));
+      await made(scene.unrecorded.merge(`${machines}/a/status`, { status: { bootstrap } }));
       await refused(scene, () => scene.api.merge(`${machines}/a`, { spec: { operation: { epoch: 1 } } }));
       await refused(scene, () => scene.api.merge(`${machines}/a`, { spec: { operation: null } }));
       await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: { bootstrap: { epoch: 1 } } }));
       await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: { bootstrap: null } }));
       await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: null }));
-      await made(scene.quiet.merge(`${machines}/a/status`, { status: { bootstrap: { csrUID: 'x' } } }));
+      await made(scene.unrecorded.merge(`${machines}/a/status`, { status: { bootstrap: { csrUID: 'x' } } }));
       await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: { bootstrap: { csrUID: 'y' } } }));
       await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: { bootstrap: { csrUID: null } } }));
-      await made(scene.quiet.merge(`${machines}/a/status`, { status: { bootstrap: { epoch: 3, csrUID: 'y' } } }));
-      expect(at(await scene.quiet.get(`${machines}/a`), 'status.bootstrap.csrUID')).toBe('y');
+      await made(scene.unrecorded.merge(`${machines}/a/status`, { status: { bootstrap: { epoch: 3, csrUID: 'y' } } }));
+      expect(at(await scene.unrecorded.get(`${machines}/a`), 'status.bootstrap.csrUID')).toBe('y');
     });
 
     it('labels and taints of a Node have the form of Kubernetes, and the taints of Kubernetes are its own', async (scene) => {
@@ -227,20 +227,20 @@ conformance(
         { taints: ['NoSchedule', 'NoExecute'].map((effect) => ({ key: 'a', effect })) },
       ];
       for (const spec of good) {
-        await made(scene.quiet.create(machines, object('Machine', 'b', spec), all));
-        await made(scene.quiet.create(sets, set(spec), all));
+        await made(scene.unrecorded.create(machines, object('Machine', 'b', spec), all));
+        await made(scene.unrecorded.create(sets, set(spec), all));
       }
     });
 
     it('when a machine was first Ready is recorded once', async (scene) => {
       const machines = scene.in(`${API_VERSION}/machines`);
-      await made(scene.quiet.create(machines, object('Machine', 'a', {})));
-      await made(scene.quiet.merge(`${machines}/a/status`, { status: { phase: 'Installing' } }));
-      await made(scene.quiet.merge(`${machines}/a/status`, { status: { firstReadyAt: '2026-01-01T00:00:00.000Z' } }));
+      await made(scene.unrecorded.create(machines, object('Machine', 'a', {})));
+      await made(scene.unrecorded.merge(`${machines}/a/status`, { status: { phase: 'Installing' } }));
+      await made(scene.unrecorded.merge(`${machines}/a/status`, { status: { firstReadyAt: '2026-01-01T00:00:00.000Z' } }));
       await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: { firstReadyAt: '2026-01-01T00:00:01.000Z' } }));
       await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: { firstReadyAt: null } }));
       await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: null }));
-      await made(scene.quiet.merge(`${machines}/a/status`, { status: { phase: 'Running' } }));
+      await made(scene.unrecorded.merge(`${machines}/a/status`, { status: { phase: 'Running' } }));
     });
 
     it('no rule is without a write that breaks it', async (scene) => {

@@ -125,7 +125,7 @@ const SESSION: readonly (readonly [string, string?])[] = [
 /** Splits at blanks; JSON has none here. */
 const words = (line: string): string[] => line.split(' ');
 
-interface Said {
+interface Printed {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
@@ -167,7 +167,7 @@ describe.skipIf(real?.kubectl === undefined)('kubectl', () => {
     rmSync(root, { recursive: true });
   });
 
-  function kubectl(kubeconfig: string, home: string, line: string, input: string | undefined): Promise<Said> {
+  function kubectl(kubeconfig: string, home: string, line: string, input: string | undefined): Promise<Printed> {
     const env = { PATH: process.env['PATH'] ?? '', KUBECONFIG: kubeconfig, HOME: join(root, home), KUBECTL_EXTERNAL_DIFF: 'diff -u -N' };
     return new Promise((resolve) => {
       const child = execFile(shared?.kubectl ?? 'kubectl', words(line), { env, timeout: 20_000 }, (error, stdout, stderr) => {
@@ -187,9 +187,9 @@ describe.skipIf(real?.kubectl === undefined)('kubectl', () => {
     return steps;
   }
 
-  it('says the same on both servers, command by command', async () => {
+  it('prints the same on both servers, command by command', async () => {
     const [ours, theirs] = await Promise.all([session(join(root, 'config'), 'embedded'), session(shared?.kubeconfig ?? '', 'real')]);
     expect(ours.length).toBe(SESSION.length);
-    expectSame('kubectl: says the same on both servers, command by command', ours, theirs, 'real');
+    expectSame('kubectl: prints the same on both servers, command by command', ours, theirs, 'real');
   }, 240_000);
 });

@@ -11,7 +11,7 @@ async function maps(scene: Scene, count: number): Promise<string> {
   let last = '';
   for (let n = 0; n < count; n++) {
     last = version(
-      await scene.quiet.create(scene.in('configmaps'), configMap(`m${n}`, {}, n % 2 === 0 ? { labels: { even: 'yes' } } : {})),
+      await scene.unrecorded.create(scene.in('configmaps'), configMap(`m${n}`, {}, n % 2 === 0 ? { labels: { even: 'yes' } } : {})),
     );
   }
   return last;
@@ -20,8 +20,8 @@ async function maps(scene: Scene, count: number): Promise<string> {
 conformance('list', { prepare: defineWidgets }, (it) => {
   it('a list is in order of names; its items carry a type only for custom kinds', async (scene) => {
     await maps(scene, 2);
-    await scene.quiet.create(scene.in(WIDGET), widget('b'));
-    await scene.quiet.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('b'));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
     expect(names((await scene.api.get(scene.in(WIDGET))).body)).toEqual(['a', 'b']);
     expect(pick((await scene.api.get(scene.in('configmaps'))).body, 'items.0.kind')).toBe(undefined);
     await scene.api.get(scene.in('secrets'));
@@ -37,8 +37,8 @@ conformance('list', { prepare: defineWidgets }, (it) => {
       const page = await scene.api.get(scene.in('configmaps'), { limit: '2', ...(next === '' ? {} : { continue: next }) });
       seen.push(...names(page.body));
       next = text(at(page, 'metadata.continue'));
-      await scene.quiet.create(scene.in('configmaps'), configMap(`n${seen.length}`));
-      await scene.quiet.remove(scene.in('configmaps', 'm4'));
+      await scene.unrecorded.create(scene.in('configmaps'), configMap(`n${seen.length}`));
+      await scene.unrecorded.remove(scene.in('configmaps', 'm4'));
     } while (next !== '');
     expect(seen).toEqual(['m0', 'm1', 'm2', 'm3', 'm4']);
     const selected = await scene.api.get(scene.in('configmaps'), { limit: '1', labelSelector: 'even=yes' });
@@ -50,15 +50,15 @@ conformance('list', { prepare: defineWidgets }, (it) => {
     await maps(scene, 3);
     expect((await scene.api.get(scene.in('configmaps'), { continue: 'nonsense' })).status).toBe(400);
     expect((await scene.api.get(scene.in('configmaps'), { limit: 'many' })).status).toBe(400);
-    const first = await scene.quiet.get(scene.in('configmaps'), { limit: '1' });
+    const first = await scene.unrecorded.get(scene.in('configmaps'), { limit: '1' });
     const token = text(at(first, 'metadata.continue'));
     await scene.api.get(scene.in('configmaps'), { limit: '1', continue: token, resourceVersion: '1' });
   });
 
   it('labels select by equality, sets and presence', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a', { color: 'red' }, { labels: { app: 'x', tier: 'one' } }));
-    await scene.quiet.create(scene.in(WIDGET), widget('b', { color: 'blue' }, { labels: { app: 'y' } }));
-    await scene.quiet.create(scene.in(WIDGET), widget('c', { color: 'blue' }));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a', { color: 'red' }, { labels: { app: 'x', tier: 'one' } }));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('b', { color: 'blue' }, { labels: { app: 'y' } }));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('c', { color: 'blue' }));
     const listed = async (labelSelector: string) => names((await scene.api.get(scene.in(WIDGET), { labelSelector })).body).join('');
     expect(await listed('app=x')).toBe('a');
     expect(await listed('app==x,tier=one')).toBe('a');
@@ -72,9 +72,9 @@ conformance('list', { prepare: defineWidgets }, (it) => {
     }
   });
 
-  it('fields select where a kind says so', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a', { color: 'red' }));
-    await scene.quiet.create(scene.in(WIDGET), widget('b', { color: 'blue' }));
+  it('fields select where a kind declares them', async (scene) => {
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a', { color: 'red' }));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('b', { color: 'blue' }));
     const listed = async (fieldSelector: string, path = scene.in(WIDGET)) => scene.api.get(path, { fieldSelector });
     expect(names((await listed('metadata.name=a')).body)).toEqual(['a']);
     expect(names((await listed('metadata.name!=a')).body)).toEqual(['b']);
@@ -95,7 +95,7 @@ conformance('list', { prepare: defineWidgets }, (it) => {
 
   it('a resourceVersion asks for at least that state, for exactly it, or for one to come', async (scene) => {
     const then = await maps(scene, 2);
-    await scene.quiet.create(scene.in('configmaps'), configMap('z'));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('z'));
     const get = async (query: Record<string, string>) => scene.api.get(scene.in('configmaps'), query);
     expect(names((await get({ resourceVersion: then })).body)).toEqual(['m0', 'm1', 'z']);
     expect(names((await get({ resourceVersion: then, resourceVersionMatch: 'NotOlderThan' })).body)).toEqual(['m0', 'm1', 'z']);
@@ -113,7 +113,7 @@ conformance('list', { prepare: defineWidgets }, (it) => {
   });
 
   it(
-    'a state of the future is a 504 that says so',
+    'a state of the future is a 504 that names the reason',
     async (scene) => {
       await maps(scene, 1);
       const future = await scene.api.get(scene.in('configmaps'), { resourceVersion: '9999999' });
@@ -124,8 +124,8 @@ conformance('list', { prepare: defineWidgets }, (it) => {
   );
 
   it('a table has columns, cells and as much of the object as asked', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a', { color: 'red', since: '2020-01-01T00:00:00Z' }));
-    await scene.quiet.merge(scene.in(WIDGET, 'a', 'status'), { status: { conditions: [{ type: 'Ready', status: 'True' }] } });
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a', { color: 'red', since: '2020-01-01T00:00:00Z' }));
+    await scene.unrecorded.merge(scene.in(WIDGET, 'a', 'status'), { status: { conditions: [{ type: 'Ready', status: 'True' }] } });
     await maps(scene, 1);
     const table = await scene.api.get(scene.in(WIDGET), {}, TABLE);
     expect(table.body['kind']).toBe('Table');

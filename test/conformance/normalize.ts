@@ -90,7 +90,7 @@ export class Normalizer {
   }
 }
 
-/** Every form of a duration that a table shows. What each form says is tested beside `humanDuration`; here it would change with the date. */
+/** Every form of a duration that a table shows. The meaning of each form is tested beside `humanDuration`; here it would change with the date. */
 const AGE = /^(?:\d+[smhdy]|\d+m\d+s|\d+h\d+m|\d+d\d+h|\d+y\d+d)$/;
 
 /**

@@ -15,9 +15,9 @@ conformance('objects', { prepare: defineWidgets }, (it) => {
   });
 
   it('a name that exists is refused with AlreadyExists', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
     expect((await scene.api.create(scene.in(WIDGET), widget('a'))).status).toBe(409);
-    await scene.quiet.create(scene.in('configmaps'), configMap('a'));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('a'));
     await scene.api.create(scene.in('configmaps'), configMap('a'));
   });
 
@@ -107,26 +107,26 @@ conformance('objects', { prepare: defineWidgets }, (it) => {
   });
 
   it('resourceVersions are of one counter over all resources', async (scene) => {
-    const first = await scene.quiet.create(scene.in(WIDGET), widget('a'));
-    const second = await scene.quiet.create(scene.in('configmaps'), configMap('a'));
-    const third = await scene.quiet.merge(scene.in(WIDGET, 'a'), { spec: { color: 'blue' } });
+    const first = await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
+    const second = await scene.unrecorded.create(scene.in('configmaps'), configMap('a'));
+    const third = await scene.unrecorded.merge(scene.in(WIDGET, 'a'), { spec: { color: 'blue' } });
     expect(Number(version(first)) < Number(version(second)) && Number(version(second)) < Number(version(third))).toBe(true);
     scene.see('order', true);
   });
 
   it('a PUT needs a resourceVersion for custom resources, and not for ConfigMaps', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a'));
-    await scene.quiet.create(scene.in('configmaps'), configMap('a'));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('a'));
     expect((await scene.api.put(scene.in(WIDGET, 'a'), widget('a', { color: 'blue' }))).status).toBe(422);
     expect((await scene.api.put(scene.in('configmaps', 'a'), configMap('a', { x: '1' }))).status).toBe(200);
   });
 
   it('a PUT of an old version or another uid is a Conflict', async (scene) => {
-    const made = await scene.quiet.create(scene.in(WIDGET), widget('a'));
-    await scene.quiet.merge(scene.in(WIDGET, 'a'), { spec: { color: 'green' } });
+    const made = await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.merge(scene.in(WIDGET, 'a'), { spec: { color: 'green' } });
     const stale = { ...made.body, spec: { color: 'blue' } };
     expect((await scene.api.put(scene.in(WIDGET, 'a'), stale)).status).toBe(409);
-    const live = await scene.quiet.get(scene.in(WIDGET, 'a'));
+    const live = await scene.unrecorded.get(scene.in(WIDGET, 'a'));
     const other = widget('a', { color: 'blue' }, { resourceVersion: version(live), uid: '11111111-2222-3333-4444-555555555555' });
     expect((await scene.api.put(scene.in(WIDGET, 'a'), other)).status).toBe(409);
     await scene.api.put(scene.in(WIDGET, 'a'), widget('a', { color: 'blue' }, { resourceVersion: 'abc' }));
@@ -141,7 +141,7 @@ conformance('objects', { prepare: defineWidgets }, (it) => {
     await scene.api.put(scene.in('configmaps', 'a'), configMap('a', { x: '1' }));
   });
 
-  it('what is absent is NotFound, whatever is asked of it', async (scene) => {
+  it('what is absent is NotFound, for any request', async (scene) => {
     for (const path of [
       scene.in(WIDGET, 'a'),
       scene.in('configmaps', 'a'),
@@ -160,7 +160,7 @@ conformance('objects', { prepare: defineWidgets }, (it) => {
   });
 
   it('the main resource never writes status, and the status subresource nothing else', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
     const set = await scene.api.merge(scene.in(WIDGET, 'a', 'status'), {
       metadata: { labels: { x: 'y' }, annotations: { n: '1' } },
       spec: { color: 'blue' },
@@ -205,7 +205,7 @@ conformance('objects', { prepare: defineWidgets }, (it) => {
     await scene.api.remove(scene.in(WIDGET, 'a'), undefined, dry);
     await scene.api.create(scene.in(WIDGET), widget('b'), { dryRun: 'Some' });
     expect(version(await scene.api.get(scene.in(WIDGET, 'a')))).toBe(version(made));
-    await scene.quiet.merge(scene.in(WIDGET, 'a'), { metadata: { labels: { end: 'x' } } });
+    await scene.unrecorded.merge(scene.in(WIDGET, 'a'), { metadata: { labels: { end: 'x' } } });
     expect((await scene.take(watch, 1))[0]?.type).toBe('MODIFIED');
   });
 
@@ -219,8 +219,8 @@ conformance('objects', { prepare: defineWidgets }, (it) => {
   });
 
   it('the size of a resource is its scale', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a', { color: 'red', replicas: 3 }));
-    await scene.quiet.merge(scene.in(WIDGET, 'a', 'status'), { status: { replicas: 2, selector: 'a=b' } });
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a', { color: 'red', replicas: 3 }));
+    await scene.unrecorded.merge(scene.in(WIDGET, 'a', 'status'), { status: { replicas: 2, selector: 'a=b' } });
     const scale = await scene.api.get(scene.in(WIDGET, 'a', 'scale'));
     expect([at(scale, 'spec.replicas'), at(scale, 'status')]).toEqual([3, { replicas: 2, selector: 'a=b' }]);
     await scene.api.put(scene.in(WIDGET, 'a', 'scale'), { ...scale.body, spec: { replicas: 5 } });

@@ -19,7 +19,7 @@ const POD: JsonObject = {
 
 conformance('patch', { prepare: defineWidgets }, (it) => {
   it('a merge patch sets, removes with null and replaces lists', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a', { color: 'red', tags: ['x'], nest: { c: '1' } }));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a', { color: 'red', tags: ['x'], nest: { c: '1' } }));
     const changed = await scene.api.merge(scene.in(WIDGET, 'a'), { spec: { tags: ['y', 'z'], nest: { c: null, a: 'bye' }, max: 4 } });
     expect(at(changed, 'spec')).toEqual({ color: 'red', replicas: 1, tags: ['y', 'z'], nest: { a: 'bye' }, max: 4 });
     await scene.api.merge(scene.in(WIDGET, 'a'), { spec: { nest: null, replicas: null } });
@@ -30,8 +30,8 @@ conformance('patch', { prepare: defineWidgets }, (it) => {
   });
 
   it('a patch without a resourceVersion meets the newest object, with one it must be the newest', async (scene) => {
-    const made = await scene.quiet.create(scene.in(WIDGET), widget('a'));
-    await scene.quiet.merge(scene.in(WIDGET, 'a'), { spec: { color: 'green' } });
+    const made = await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.merge(scene.in(WIDGET, 'a'), { spec: { color: 'green' } });
     expect((await scene.api.merge(scene.in(WIDGET, 'a'), { spec: { replicas: 2 } })).status).toBe(200);
     const stale = await scene.api.merge(scene.in(WIDGET, 'a'), { metadata: { resourceVersion: version(made) }, spec: { replicas: 3 } });
     expect(stale.status).toBe(409);
@@ -40,7 +40,7 @@ conformance('patch', { prepare: defineWidgets }, (it) => {
   });
 
   it('JSON operations are done in order, or not at all', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a', { color: 'red', nest: { c: 'x' } }));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a', { color: 'red', nest: { c: 'x' } }));
     const good = await scene.api.json(scene.in(WIDGET, 'a'), [
       { op: 'test', path: '/spec/color', value: 'red' },
       { op: 'add', path: '/spec/tags', value: ['x'] },
@@ -69,9 +69,9 @@ conformance('patch', { prepare: defineWidgets }, (it) => {
     await scene.api.send('PATCH', scene.in(WIDGET, 'a'), 'nonsense', 'application/json-patch+json');
   });
 
-  it('a test for null holds where there is nothing, if its parent is there; on a status the rest of the object can be tested', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a'));
-    await scene.quiet.create(scene.in('configmaps'), configMap('a', { x: '1' }));
+  it('a test for null is true where there is nothing, if its parent is there; on a status the rest of the object can be tested', async (scene) => {
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('a', { x: '1' }));
     for (const [path, changes] of [
       [scene.in(WIDGET, 'a'), '/metadata/labels'],
       [scene.in('configmaps', 'a'), '/metadata/labels'],
@@ -90,14 +90,14 @@ conformance('patch', { prepare: defineWidgets }, (it) => {
   });
 
   it('a patch of more than ten thousand operations is refused', async (scene) => {
-    await scene.quiet.create(scene.in('configmaps'), configMap('a', { x: '1' }));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('a', { x: '1' }));
     const operations = Array.from({ length: 10_001 }, () => ({ op: 'test', path: '/data/x', value: '1' }));
     expect((await scene.api.json(scene.in('configmaps', 'a'), operations)).status).toBe(413);
   });
 
   it('custom resources refuse strategic merge, and every resource what is no patch', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a'));
-    await scene.quiet.create(scene.in('configmaps'), configMap('a'));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('a'));
     expect((await scene.api.strategic(scene.in(WIDGET, 'a'), { spec: { color: 'blue' } })).status).toBe(415);
     await scene.api.send('PATCH', scene.in(WIDGET, 'a'), {}, 'application/json');
     await scene.api.send('PATCH', scene.in('configmaps', 'a'), {}, 'application/json');
@@ -108,8 +108,8 @@ conformance('patch', { prepare: defineWidgets }, (it) => {
   });
 
   it('a patch cannot make the object another one, or an invalid one', async (scene) => {
-    await scene.quiet.create(scene.in(WIDGET), widget('a'));
-    await scene.quiet.create(scene.in('configmaps'), configMap('a'));
+    await scene.unrecorded.create(scene.in(WIDGET), widget('a'));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('a'));
     for (const path of [scene.in(WIDGET, 'a'), scene.in('configmaps', 'a')]) {
       await scene.api.merge(path, { metadata: { name: 'b' } });
       await scene.api.merge(path, { metadata: { namespace: 'other' } });
@@ -124,7 +124,7 @@ conformance('patch', { prepare: defineWidgets }, (it) => {
   });
 
   it('a strategic merge knows lists by their keys', async (scene) => {
-    await scene.quiet.create(scene.in('pods'), POD);
+    await scene.unrecorded.create(scene.in('pods'), POD);
     const image = await scene.api.strategic(scene.in('pods', 'p'), { spec: { containers: [{ name: 'b', image: 'b:2' }] } });
     expect([at(image, 'spec.containers.0.image'), at(image, 'spec.containers.1.image')]).toEqual(['a:1', 'b:2']);
     await scene.api.strategic(scene.in('pods', 'p'), {

@@ -43,14 +43,14 @@ const binding = (scene: Scene, name: string, actions: string[] = ['Deny']): Json
 /** Makes a policy and waits until it is in force: on a real server it is read from a cache, so a probe that it refuses is asked for. */
 async function enforce(scene: Scene, name: string, validations: JsonObject[], more: More & { actions?: string[] } = {}): Promise<void> {
   const probing = `${name}-probe`;
-  const { status, body } = await scene.quiet.create(`${GROUP}/validatingadmissionpolicies`, policy(scene, name, validations, more));
+  const { status, body } = await scene.unrecorded.create(`${GROUP}/validatingadmissionpolicies`, policy(scene, name, validations, more));
   if (status !== 201) throw new Error(JSON.stringify(body));
-  await scene.quiet.create(`${GROUP}/validatingadmissionpolicybindings`, binding(scene, name, more.actions));
+  await scene.unrecorded.create(`${GROUP}/validatingadmissionpolicybindings`, binding(scene, name, more.actions));
   const probe = policy(scene, probing, [{ expression: "object.metadata.name != 'probe'", message: 'probe' }], { operations: ['CREATE'] });
-  await scene.quiet.create(`${GROUP}/validatingadmissionpolicies`, probe);
-  await scene.quiet.create(`${GROUP}/validatingadmissionpolicybindings`, binding(scene, probing));
+  await scene.unrecorded.create(`${GROUP}/validatingadmissionpolicies`, probe);
+  await scene.unrecorded.create(`${GROUP}/validatingadmissionpolicybindings`, binding(scene, probing));
   await scene.until('the policy is in force', async () => {
-    const answer = await scene.quiet.create(scene.in('configmaps'), configMap('probe'), { dryRun: 'All' });
+    const answer = await scene.unrecorded.create(scene.in('configmaps'), configMap('probe'), { dryRun: 'All' });
     // Of the two the one that was made later, or the other.
     return answer.status !== 201 && JSON.stringify(answer.body).includes(`ValidatingAdmissionPolicy '${scene.ns}-`);
   });
@@ -58,13 +58,13 @@ async function enforce(scene: Scene, name: string, validations: JsonObject[], mo
 
 async function end(scene: Scene, ...names: string[]): Promise<void> {
   for (const name of names.flatMap((each) => [each, `${each}-probe`])) {
-    await scene.quiet.remove(`${GROUP}/validatingadmissionpolicybindings/${scene.ns}-${name}`);
-    await scene.quiet.remove(`${GROUP}/validatingadmissionpolicies/${scene.ns}-${name}`);
+    await scene.unrecorded.remove(`${GROUP}/validatingadmissionpolicybindings/${scene.ns}-${name}`);
+    await scene.unrecorded.remove(`${GROUP}/validatingadmissionpolicies/${scene.ns}-${name}`);
   }
 }
 
 conformance('policies', { prepare: defineWidgets }, (it) => {
-  it('a policy lets in what its validations say, and refuses the rest in their words', async (scene) => {
+  it('a policy admits what its validations allow, and refuses the rest in their words', async (scene) => {
     await enforce(
       scene,
       'p',
@@ -81,10 +81,10 @@ conformance('policies', { prepare: defineWidgets }, (it) => {
     expect((await make({ a: 'x', b: 'z' })).status).toBe(422);
     expect((await make({ a: 'x', b: 'y', c: '', d: '' })).status).toBe(403);
     expect((await make({ b: 'y' })).status).toBe(422);
-    await scene.quiet.create(scene.in('configmaps'), configMap('c', { a: 'x' }));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('c', { a: 'x' }));
     expect((await scene.api.merge(scene.in('configmaps', 'c'), { data: { a: 'z' } })).status).toBe(422);
     await scene.api.apply(scene.in('configmaps', 'c'), { apiVersion: 'v1', kind: 'ConfigMap', data: { b: 'z' } }, 'm');
-    expect((await scene.quiet.remove(scene.in('configmaps', 'c'))).status).toBe(200);
+    expect((await scene.unrecorded.remove(scene.in('configmaps', 'c'))).status).toBe(200);
     await end(scene, 'p');
   });
 
@@ -104,7 +104,10 @@ conformance('policies', { prepare: defineWidgets }, (it) => {
     const me = { headers: { 'impersonate-user': `${scene.ns}-me`, 'impersonate-group': 'system:masters' } };
     await scene.api.send('POST', scene.in(WIDGET), widget('w'), 'application/json', me);
     await end(scene, 'p');
-    await scene.until('the first policy is gone', async () => (await scene.quiet.create(scene.in(WIDGET), widget('w'))).status === 201);
+    await scene.until(
+      'the first policy is gone',
+      async () => (await scene.unrecorded.create(scene.in(WIDGET), widget('w'))).status === 201,
+    );
     await enforce(
       scene,
       'q',
@@ -171,7 +174,7 @@ conformance('policies', { prepare: defineWidgets }, (it) => {
     await end(scene, 'p');
     await enforce(scene, 'q', [{ expression: "object.data.none == 'x'" }], { operations: ['CREATE'], spec: { failurePolicy: 'Ignore' } });
     await scene.until('the first policy is gone', async () => {
-      const { status } = await scene.quiet.create(scene.in('configmaps'), configMap('c', { a: '1' }), { dryRun: 'All' });
+      const { status } = await scene.unrecorded.create(scene.in('configmaps'), configMap('c', { a: '1' }), { dryRun: 'All' });
       return status === 201;
     });
     expect((await scene.api.create(scene.in('configmaps'), configMap('c', { a: '1' }), { dryRun: 'All' })).status).toBe(201);
@@ -188,7 +191,7 @@ conformance('policies', { prepare: defineWidgets }, (it) => {
   });
 
   it('subresources with handlers of their own are judged, too', async (scene) => {
-    await scene.quiet.create(scene.in('serviceaccounts'), { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'bot' } });
+    await scene.unrecorded.create(scene.in('serviceaccounts'), { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'bot' } });
     await enforce(
       scene,
       'p',
@@ -210,7 +213,7 @@ conformance('policies', { prepare: defineWidgets }, (it) => {
   });
 
   it('a policy is checked, and completed', async (scene) => {
-    const make = (object: JsonObject) => scene.quiet.create(`${GROUP}/validatingadmissionpolicies`, object, { dryRun: 'All' });
+    const make = (object: JsonObject) => scene.unrecorded.create(`${GROUP}/validatingadmissionpolicies`, object, { dryRun: 'All' });
     const good = await make(policy(scene, 'g', [{ expression: 'true' }]));
     scene.see('its spec', good.body['spec'] ?? null);
     for (const bad of [
@@ -230,7 +233,7 @@ conformance('policies', { prepare: defineWidgets }, (it) => {
         (body['details'] as { causes?: { field: string }[] } | undefined)?.causes?.map(({ field }) => field) ?? null,
       ]);
     }
-    const bind = await scene.quiet.create(`${GROUP}/validatingadmissionpolicybindings`, binding(scene, 'x', []), { dryRun: 'All' });
+    const bind = await scene.unrecorded.create(`${GROUP}/validatingadmissionpolicybindings`, binding(scene, 'x', []), { dryRun: 'All' });
     scene.see('a binding without actions', bind.status);
   });
 });

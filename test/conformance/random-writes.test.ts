@@ -37,7 +37,7 @@ async function take(scene: Scene, { how, manager, body, pointer, value }: Random
       return scene.api.json(path, [value === null ? { op: 'remove', path: pointer } : { op: 'add', path: pointer, value }], fieldManager);
     case 'put':
     case 'status put': {
-      const live = await scene.quiet.get(scene.in(PATH, 'a'));
+      const live = await scene.unrecorded.get(scene.in(PATH, 'a'));
       if (live.status === 404) return scene.api.create(scene.in(PATH), object, fieldManager);
       const { metadata } = live.body;
       const { metadata: _, ...rest } = object;
@@ -73,7 +73,7 @@ describe('random writes by several managers', () => {
     const transport = server === 'real' ? real?.transport : embedded.asUser();
     if (transport === undefined) throw new Error('no real server');
     const scene = new Scene(server, transport, ns);
-    await scene.quiet.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: ns } });
+    await scene.unrecorded.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: ns } });
     for (const write of writes) await take(scene, write);
     return scene.steps;
   }

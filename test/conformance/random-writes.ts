@@ -4,7 +4,7 @@ import type { Json, JsonObject } from '../../src/api/wire.ts';
 
 const text: JsonObject = { type: 'string' };
 
-/** A kind with every sort of list and map that an owner can share or hold alone. */
+/** A kind with every sort of list and map that an owner can share or own alone. */
 export const SHARES: JsonObject = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',
@@ -127,7 +127,7 @@ const status = some({
   conditions: keyed([{ type: 'Ready' }, { type: 'Other' }], some({ status: word, reason: word })),
 });
 
-// Not empty: the real server keeps an empty map of metadata until the next write, which then changes what nobody can see.
+// Not empty: the real server keeps an empty map of metadata until the next write, which then changes what no client can see.
 const metadata = some({
   labels: fc.dictionary(fc.constantFrom('app', 'tier'), word, { minKeys: 1, maxKeys: 2, noNullPrototype: true }),
   annotations: fc.dictionary(fc.constantFrom('note', 'n.io/x'), word, { minKeys: 1, maxKeys: 2, noNullPrototype: true }),

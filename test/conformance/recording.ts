@@ -1,4 +1,4 @@
-/** What the real server answered when it was last asked: kept, so that the embedded server can be held to it everywhere. */
+/** What the real server answered when it was last asked: kept, so that the embedded server can be compared with it everywhere. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

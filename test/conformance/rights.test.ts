@@ -9,7 +9,7 @@ import { configMap, defineWidgets, WIDGET, widget } from './widgets.ts';
 const RBAC = '/apis/rbac.authorization.k8s.io/v1';
 const GROUP = 'rbac.authorization.k8s.io';
 
-/** Requests of somebody else, who is nobody until something is bound to them. */
+/** Requests of another user, who has no rights until a role is bound to them. */
 const as = (
   scene: Scene,
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
@@ -58,7 +58,7 @@ const bindings = (scene: Scene): string => `${RBAC}/namespaces/${scene.ns}/roleb
 /** Rights are read from a cache on a real server: waits until they are in force there. */
 async function inForce(scene: Scene, method: 'GET', path: string, status = 200, user = `${scene.ns}-bob`): Promise<void> {
   await scene.until(`${path} is answered with ${status}`, async () => {
-    const answer = await scene.quiet.send(method, path, undefined, undefined, { headers: { 'impersonate-user': user } });
+    const answer = await scene.unrecorded.send(method, path, undefined, undefined, { headers: { 'impersonate-user': user } });
     return answer.status === status;
   });
 }
@@ -88,7 +88,7 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
 
   it('everybody who is known may read what the server serves', async (scene) => {
     for (const path of ['/version', '/api', '/apis', '/healthz', '/openapi/v3']) {
-      const { status } = await scene.quiet.send('GET', path, undefined, undefined, { headers: { 'impersonate-user': 'bob' } });
+      const { status } = await scene.unrecorded.send('GET', path, undefined, undefined, { headers: { 'impersonate-user': 'bob' } });
       scene.see(path, status);
       expect(status).toBe(200);
     }
@@ -100,13 +100,13 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
       role('r', [rule('configmaps', 'get,list', { resourceNames: ['mine'] }), rule('secrets', 'create,get'), rule('pods/status', 'patch')]),
     );
     await scene.api.create(bindings(scene), binding('RoleBinding', 'b', 'r', 'Role', user(`${scene.ns}-bob`)));
-    await scene.quiet.create(scene.in('configmaps'), configMap('mine'));
-    await scene.quiet.create(scene.in('configmaps'), configMap('yours'));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('mine'));
+    await scene.unrecorded.create(scene.in('configmaps'), configMap('yours'));
     await inForce(scene, 'GET', scene.in('configmaps', 'mine'));
     await as(scene, 'GET', scene.in('configmaps', 'mine'));
     expect((await as(scene, 'GET', scene.in('configmaps', 'yours'))).status).toBe(403);
     expect((await as(scene, 'GET', scene.in('configmaps'))).status).toBe(403);
-    const one = await scene.quiet.send('GET', scene.in('configmaps'), undefined, undefined, {
+    const one = await scene.unrecorded.send('GET', scene.in('configmaps'), undefined, undefined, {
       query: { fieldSelector: 'metadata.name=mine' },
       headers: { 'impersonate-user': `${scene.ns}-bob` },
     });
@@ -118,7 +118,7 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
       404,
     );
     expect((await as(scene, 'PATCH', scene.in('pods', 'p'), { body: {}, type: 'application/merge-patch+json' })).status).toBe(403);
-    await scene.quiet.remove(`${bindings(scene)}/b`);
+    await scene.unrecorded.remove(`${bindings(scene)}/b`);
     await inForce(scene, 'GET', scene.in('configmaps', 'mine'), 403);
   });
 
@@ -142,14 +142,14 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
     expect((await as(scene, 'GET', '/api/v1/nodes/none', { user: bot })).status).toBe(404);
     expect((await as(scene, 'GET', '/logs/x/y', { user: bot })).status).toBe(404);
     await as(scene, 'DELETE', scene.in('configmaps', 'none'), { user: bot });
-    await scene.quiet.remove(`${RBAC}/clusterrolebindings/${name}`);
-    await scene.quiet.remove(`${RBAC}/clusterroles/${name}`);
+    await scene.unrecorded.remove(`${RBAC}/clusterrolebindings/${name}`);
+    await scene.unrecorded.remove(`${RBAC}/clusterroles/${name}`);
   });
 
-  it('a binding to a role that is not there gives nothing, and the refusal says so', async (scene) => {
+  it('a binding to a role that is not there gives nothing, and the refusal reports it', async (scene) => {
     await scene.api.create(bindings(scene), binding('RoleBinding', 'b', 'none', 'Role', user(`${scene.ns}-bob`)));
     await scene.until('the binding is known', async () => {
-      const { body } = await scene.quiet.send('GET', scene.in('configmaps'), undefined, undefined, {
+      const { body } = await scene.unrecorded.send('GET', scene.in('configmaps'), undefined, undefined, {
         headers: { 'impersonate-user': `${scene.ns}-bob` },
       });
       return JSON.stringify(body).includes('not found');
@@ -179,9 +179,9 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
     await scene.api.merge(`${bindings(scene)}/b`, { roleRef: { name: 'edit' } });
   });
 
-  it('nobody gives rights that they do not have', async (scene) => {
+  it('no user gives rights that they do not have', async (scene) => {
     const name = `${scene.ns}-giver`;
-    await scene.quiet.create(
+    await scene.unrecorded.create(
       `${RBAC}/clusterroles`,
       clusterRole(name, [
         {
@@ -193,7 +193,7 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
         { apiGroups: [GROUP], resources: ['clusterroles'], resourceNames: ['view'], verbs: ['bind'] },
       ]),
     );
-    await scene.quiet.create(
+    await scene.unrecorded.create(
       `${RBAC}/clusterrolebindings`,
       binding('ClusterRoleBinding', name, name, 'ClusterRole', user(`${scene.ns}-bob`)),
     );
@@ -218,19 +218,19 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
     await as(scene, 'POST', `${RBAC}/clusterroles`, {
       body: { ...clusterRole(esc, []), aggregationRule: { clusterRoleSelectors: [{ matchLabels: { a: 'b' } }] } },
     });
-    await scene.quiet.remove(`${RBAC}/clusterrolebindings/${name}`);
-    await scene.quiet.remove(`${RBAC}/clusterroles/${name}`);
+    await scene.unrecorded.remove(`${RBAC}/clusterrolebindings/${name}`);
+    await scene.unrecorded.remove(`${RBAC}/clusterroles/${name}`);
   });
 
-  it('nobody acts as others without the right to', async (scene) => {
+  it('no user acts as others without the right to', async (scene) => {
     const name = `${scene.ns}-actor`;
-    await scene.quiet.create(roles(scene), role('actor', [rule('serviceaccounts', 'impersonate', { resourceNames: ['bot'] })]));
-    await scene.quiet.create(scene.in('serviceaccounts'), { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'actor' } });
-    await scene.quiet.create(
+    await scene.unrecorded.create(roles(scene), role('actor', [rule('serviceaccounts', 'impersonate', { resourceNames: ['bot'] })]));
+    await scene.unrecorded.create(scene.in('serviceaccounts'), { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'actor' } });
+    await scene.unrecorded.create(
       bindings(scene),
       binding('RoleBinding', name, 'actor', 'Role', { kind: 'ServiceAccount', name: 'actor', namespace: scene.ns }),
     );
-    const asked = await scene.quiet.create(scene.in('serviceaccounts', 'actor', 'token'), {
+    const asked = await scene.unrecorded.create(scene.in('serviceaccounts', 'actor', 'token'), {
       apiVersion: 'authentication.k8s.io/v1',
       kind: 'TokenRequest',
       spec: {},
@@ -241,7 +241,7 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
         user: `system:serviceaccount:${scene.ns}:actor`,
         resourceAttributes: { verb: 'impersonate', resource, name: of, namespace: scene.ns },
       };
-      const { body } = await scene.quiet.create('/apis/authorization.k8s.io/v1/subjectaccessreviews', {
+      const { body } = await scene.unrecorded.create('/apis/authorization.k8s.io/v1/subjectaccessreviews', {
         apiVersion: 'authorization.k8s.io/v1',
         kind: 'SubjectAccessReview',
         spec,
@@ -253,7 +253,7 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
         user: `system:serviceaccount:${scene.ns}:actor`,
         resourceAttributes: { verb: 'impersonate', resource: 'serviceaccounts', name: 'bot', namespace: scene.ns },
       };
-      const { body } = await scene.quiet.create('/apis/authorization.k8s.io/v1/subjectaccessreviews', {
+      const { body } = await scene.unrecorded.create('/apis/authorization.k8s.io/v1/subjectaccessreviews', {
         apiVersion: 'authorization.k8s.io/v1',
         kind: 'SubjectAccessReview',
         spec,
@@ -271,13 +271,16 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
     async (scene) => {
       const label = { [`${scene.ns}/sum`]: 'yes' };
       const sum = `${scene.ns}-sum`;
-      await scene.quiet.create(`${RBAC}/clusterroles`, {
+      await scene.unrecorded.create(`${RBAC}/clusterroles`, {
         ...clusterRole(sum, []),
         aggregationRule: { clusterRoleSelectors: [{ matchLabels: label }] },
       });
-      await scene.quiet.create(`${RBAC}/clusterroles`, clusterRole(`${scene.ns}-b`, [rule('pods', 'get'), rule('nodes', 'get')], label));
-      await scene.quiet.create(`${RBAC}/clusterroles`, clusterRole(`${scene.ns}-a`, [rule('nodes', 'get')], label));
-      const rulesOf = async () => (await scene.quiet.get(`${RBAC}/clusterroles/${sum}`)).body['rules'];
+      await scene.unrecorded.create(
+        `${RBAC}/clusterroles`,
+        clusterRole(`${scene.ns}-b`, [rule('pods', 'get'), rule('nodes', 'get')], label),
+      );
+      await scene.unrecorded.create(`${RBAC}/clusterroles`, clusterRole(`${scene.ns}-a`, [rule('nodes', 'get')], label));
+      const rulesOf = async () => (await scene.unrecorded.get(`${RBAC}/clusterroles/${sum}`)).body['rules'];
       await scene.until('it has the rules of both', async () => JSON.stringify(await rulesOf()).includes('pods'));
       await scene.until(
         'of both, in order',
@@ -285,7 +288,7 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
           JSON.stringify(await rulesOf()).startsWith('[{"verbs":["get"],"apiGroups":[""],"resources":["nodes"]') ||
           JSON.stringify(await rulesOf()).includes('nodes'),
       );
-      await scene.quiet.remove(`${RBAC}/clusterroles/${scene.ns}-b`);
+      await scene.unrecorded.remove(`${RBAC}/clusterroles/${scene.ns}-b`);
       await scene.until('one is gone', async () => !JSON.stringify(await rulesOf()).includes('pods'));
       scene.see('its rules', (await rulesOf()) ?? null);
     },
@@ -294,12 +297,12 @@ conformance('rights', { prepare: defineWidgets }, (it) => {
 
   it('what one may do, and what others may, can be asked', async (scene) => {
     const bob = `${scene.ns}-bob`;
-    await scene.quiet.create(roles(scene), role('r', [rule('configmaps', 'get')]));
-    await scene.quiet.create(bindings(scene), binding('RoleBinding', 'b', 'r', 'Role', user(bob)));
+    await scene.unrecorded.create(roles(scene), role('r', [rule('configmaps', 'get')]));
+    await scene.unrecorded.create(bindings(scene), binding('RoleBinding', 'b', 'r', 'Role', user(bob)));
     await inForce(scene, 'GET', scene.in('configmaps', 'none'), 404);
     const review = async (kind: string, spec: JsonObject, headers: Record<string, string> = {}): Promise<void> => {
       const body = { apiVersion: 'authorization.k8s.io/v1', kind, spec };
-      const answer = await scene.quiet.send('POST', `/apis/authorization.k8s.io/v1/${kind.toLowerCase()}s`, body, 'application/json', {
+      const answer = await scene.unrecorded.send('POST', `/apis/authorization.k8s.io/v1/${kind.toLowerCase()}s`, body, 'application/json', {
         headers,
       });
       const { metadata: _managed, ...rest } = answer.body;

@@ -185,7 +185,7 @@ conformance(
     },
   },
   (it) => {
-    it('a write that breaks a rule is refused in the words of the rule, at its place', async (scene) => {
+    it('a write that breaks a rule is refused in the words of the rule, at its path', async (scene) => {
       for (const spec of BAD) {
         const { status } = await scene.api.create(ruled(scene), object(spec), { dryRun: 'All' });
         expect([JSON.stringify(spec), status]).toEqual([JSON.stringify(spec), 422]);
@@ -211,7 +211,7 @@ conformance(
         atomic: { v: 1 },
         optional: 0,
       };
-      await scene.quiet.create(ruled(scene), object(first));
+      await scene.unrecorded.create(ruled(scene), object(first));
       const patch = (spec: JsonObject) => scene.api.merge(ruled(scene, 'a'), { spec }, { dryRun: 'All' });
       const refused: JsonObject[] = [
         { fixed: 'y' },
@@ -238,16 +238,16 @@ conformance(
       for (const spec of taken) expect([JSON.stringify(spec), (await patch(spec)).status]).toEqual([JSON.stringify(spec), 200]);
     });
 
-    it('every way to write is held to them', async (scene) => {
-      await scene.quiet.create(ruled(scene), object({ fixed: 'x' }));
+    it('every way to write is checked by them', async (scene) => {
+      await scene.unrecorded.create(ruled(scene), object({ fixed: 'x' }));
       const path = ruled(scene, 'a');
-      const live = (await scene.quiet.get(path)).body;
+      const live = (await scene.unrecorded.get(path)).body;
       await scene.api.put(path, { ...live, spec: { fixed: 'y' } });
       await scene.api.merge(path, { spec: { fixed: 'y' } });
       await scene.api.json(path, [{ op: 'replace', path: '/spec/fixed', value: 'y' }]);
       await scene.api.apply(path, object({ fixed: 'y' }), 'm', { force: 'true' });
       await scene.api.apply(ruled(scene, 'b'), object({ plain: 'b' }, 'b'), 'm');
-      await scene.quiet.merge(`${path}/status`, { status: { epoch: 2 } });
+      await scene.unrecorded.merge(`${path}/status`, { status: { epoch: 2 } });
       await scene.api.merge(`${path}/status`, { status: { epoch: 1 } });
       await scene.api.apply(
         `${path}/status`,
@@ -255,7 +255,7 @@ conformance(
         'm',
         { force: 'true' },
       );
-      expect(at(await scene.quiet.get(path), 'status.epoch')).toBe(2);
+      expect(at(await scene.unrecorded.get(path), 'status.epoch')).toBe(2);
     });
 
     it('what broke a rule before the rule was made may stay while it does not change', async (scene) => {
@@ -274,22 +274,22 @@ conformance(
             ...(given['x-kubernetes-validations'] === undefined ? {} : { marker: text({ default: 'now' }) }),
           },
         });
-      await define(scene.quiet, loose({}));
+      await define(scene.unrecorded, loose({}));
       const path = scene.in('rules.io/v1/laters');
-      await scene.quiet.create(path, { ...object({ old: 'bad', other: 'x', items: [{ v: 0 }] }), kind: 'Later' });
+      await scene.unrecorded.create(path, { ...object({ old: 'bad', other: 'x', items: [{ v: 0 }] }), kind: 'Later' });
       const strict = loose(rules({ rule: "self != 'bad'", message: 'must not be bad' }));
-      await scene.quiet.merge(`${CRDS}/laters.rules.io`, { spec: { versions: (strict['spec'] as JsonObject)['versions'] ?? [] } });
-      await scene.until('the new schema', async () => at(await scene.quiet.get(`${path}/a`), 'spec.marker') === 'now', 30);
-      const kept = await scene.quiet.merge(`${path}/a`, { spec: { other: 'y' } });
+      await scene.unrecorded.merge(`${CRDS}/laters.rules.io`, { spec: { versions: (strict['spec'] as JsonObject)['versions'] ?? [] } });
+      await scene.until('the new schema', async () => at(await scene.unrecorded.get(`${path}/a`), 'spec.marker') === 'now', 30);
+      const kept = await scene.unrecorded.merge(`${path}/a`, { spec: { other: 'y' } });
       // The real server warns in any order.
       scene.see('what is warned of', [kept.status, ...(kept.headers['warning'] ?? '').split(/, (?=299)/).sort()]);
       expect((await scene.api.merge(`${path}/a`, { spec: { items: [{ v: 0 }, { v: 1 }] } })).status).toBe(422);
       expect((await scene.api.merge(`${path}/a`, { spec: { old: 'good' } })).status).toBe(200);
       expect((await scene.api.merge(`${path}/a`, { spec: { old: 'bad' } })).status).toBe(422);
-      await scene.quiet.remove(`${CRDS}/laters.rules.io`);
+      await scene.unrecorded.remove(`${CRDS}/laters.rules.io`);
     });
 
-    it('a definition whose rules cannot be compiled is refused, with the place', async (scene) => {
+    it('a definition whose rules cannot be compiled is refused, with the path', async (scene) => {
       const bad: [string, JsonObject][] = [
         ['a field that is not there', { type: 'object', properties: { a: text() }, ...rules({ rule: 'self.b == 1' }) }],
         ['a field that is not there in has()', { type: 'object', properties: { a: text() }, ...rules({ rule: 'has(self.b)' }) }],
@@ -310,7 +310,7 @@ conformance(
         ['old items of a set', { type: 'object', properties: { a: list('set', text(fixed('x'))) } }],
       ];
       for (const [what, schema] of bad) {
-        const answer = await scene.quiet.create(CRDS, definition('bads', schema), { dryRun: 'All' });
+        const answer = await scene.unrecorded.create(CRDS, definition('bads', schema), { dryRun: 'All' });
         const causes = at(answer, 'details.causes');
         const fields = Array.isArray(causes) ? causes.map((cause) => [pick(cause, 'reason') ?? null, pick(cause, 'field') ?? null]) : [];
         scene.see(what, [answer.status, ...fields]);

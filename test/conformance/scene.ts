@@ -32,7 +32,7 @@ export class Scene {
   /** Every answer of it is compared. */
   readonly api: Api;
   /** For what is not compared: waiting, and what differs for good reason. */
-  readonly quiet: Api;
+  readonly unrecorded: Api;
   readonly #names: Normalizer;
   readonly #watches: Watch[] = [];
 
@@ -40,7 +40,7 @@ export class Scene {
     this.server = server;
     this.ns = ns;
     this.#names = new Normalizer([[ns, '<ns>']]);
-    this.quiet = new Api(transport);
+    this.unrecorded = new Api(transport);
     this.api = new Recorder(transport, (did, { status, headers, body }) => {
       const warning = headers['warning'];
       const retry = headers['retry-after'];
@@ -74,7 +74,7 @@ export class Scene {
   }
 
   async watch(path: string, query: Record<string, string> = {}, headers: Record<string, string> = {}): Promise<Watch> {
-    const watch = await this.quiet.watch(path, query, headers);
+    const watch = await this.unrecorded.watch(path, query, headers);
     this.#watches.push(watch);
     return watch;
   }
@@ -111,7 +111,7 @@ export class Scene {
   }
 
   async gone(path: string): Promise<void> {
-    await this.until(`${path} is gone`, async () => (await this.quiet.get(path)).status === 404, 60);
+    await this.until(`${path} is gone`, async () => (await this.unrecorded.get(path)).status === 404, 60);
   }
 
   end(): void {

@@ -362,7 +362,7 @@ conformance(
         const taken: string[] = [];
         const words: Json[] = [];
         for (const value of values) {
-          const made = await scene.quiet.create(path, object({ [formatted(format)]: value }), { dryRun: 'All' });
+          const made = await scene.unrecorded.create(path, object({ [formatted(format)]: value }), { dryRun: 'All' });
           if (made.status === 201) taken.push(value);
           else words.push(made.status, at(made, 'message') ?? null);
         }
@@ -372,7 +372,7 @@ conformance(
       expect((await scene.api.create(path, object({ either: 'noon' }), { dryRun: 'All' })).status).toBe(422);
       await scene.api.create(path, object({ either: 7 }), { dryRun: 'All' });
       const unfit = definition('unfits', spec({ a: { type: 'string', format: 'ipv4', default: 'none' } }));
-      expect((await scene.quiet.create(CRDS, unfit, { dryRun: 'All' })).status).toBe(422);
+      expect((await scene.unrecorded.create(CRDS, unfit, { dryRun: 'All' })).status).toBe(422);
     });
 
     it('a whole object inside another has a type, a kind and metadata that can be', async (scene) => {
@@ -407,7 +407,7 @@ conformance(
       ];
       for (const value of values) await scene.api.create(path, object('a', value), { dryRun: 'All' });
       for (const metadata of ['x', { name: 1 }, { labels: ['a'] }, { labels: { a: 1 } }]) {
-        const made = await scene.quiet.create(path, object('a', { one: { ...type, metadata } }), { dryRun: 'All' });
+        const made = await scene.unrecorded.create(path, object('a', { one: { ...type, metadata } }), { dryRun: 'All' });
         scene.see(`metadata ${JSON.stringify(metadata)}`, made.status);
       }
       const made = await scene.api.create(
@@ -430,7 +430,7 @@ conformance(
         metadata: { name },
         spec: value,
       });
-      await scene.quiet.create(path, object('a', { other: 'x' }));
+      await scene.unrecorded.create(path, object('a', { other: 'x' }));
       expect((await scene.api.get(`${path}/a/scale`)).status).toBe(500);
       expect((await scene.api.merge(`${path}/a/scale`, { metadata: { labels: { a: 'b' } } })).status).toBe(400);
       await scene.api.merge(`${path}/a/scale`, {});
@@ -439,9 +439,9 @@ conformance(
       expect((await scene.api.put(`${path}/a/scale`, put)).status).toBe(200);
       await scene.api.get(`${path}/a/scale`);
       await scene.api.get(`${path}/a`);
-      await scene.quiet.create(path, object('b', {}));
+      await scene.unrecorded.create(path, object('b', {}));
       expect((await scene.api.merge(`${path}/b/scale`, { spec: { replicas: 3 } })).status).toBe(200);
-      await scene.quiet.create(path, object('c', {}));
+      await scene.unrecorded.create(path, object('c', {}));
       expect((await scene.api.put(`${path}/c/scale`, { ...put, metadata: { name: 'c' }, spec: { replicas: -2_147_483_648 } })).status).toBe(
         400,
       );
@@ -451,9 +451,9 @@ conformance(
         [{ op: 'replace', path: '/spec/replicas', value: 2 }],
         'application/json-patch+json',
       );
-      await scene.quiet.merge(`${path}/c/status`, { status: { selector: '' } });
+      await scene.unrecorded.merge(`${path}/c/status`, { status: { selector: '' } });
       await scene.api.get(`${path}/c/scale`);
-      await scene.quiet.merge(`${path}/c/status`, { status: { replicas: 2, selector: 'a=b' } });
+      await scene.unrecorded.merge(`${path}/c/status`, { status: { replicas: 2, selector: 'a=b' } });
       await scene.api.get(`${path}/c/scale`);
       await scene.api.get(`${path}/none/scale`);
     });
@@ -481,11 +481,11 @@ conformance(
     it('a value that was allowed once may stay while it does not change', async (scene) => {
       const name = 'ratchets';
       const loose = definition(name, spec({ old: { type: 'string' }, other: { type: 'string' } }));
-      await define(scene.quiet, loose);
+      await define(scene.unrecorded, loose);
       const object = { apiVersion: 'schema.io/v1', kind: 'Ratchet', metadata: { name: 'a' }, spec: { old: 'UPPER', other: 'x' } };
       const path = scene.in('schema.io/v1/ratchets');
-      await scene.quiet.create(path, object);
-      await scene.quiet.merge(`${CRDS}/${name}.schema.io`, {
+      await scene.unrecorded.create(path, object);
+      await scene.unrecorded.merge(`${CRDS}/${name}.schema.io`, {
         spec: {
           versions: [
             {
@@ -503,14 +503,14 @@ conformance(
           ],
         },
       });
-      await scene.until('the new schema', async () => at(await scene.quiet.get(`${path}/a`), 'spec.added') === 'now', 30);
+      await scene.until('the new schema', async () => at(await scene.unrecorded.get(`${path}/a`), 'spec.added') === 'now', 30);
       expect(at(await scene.api.get(`${path}/a`), 'spec.added')).toBe('now');
       expect((await scene.api.merge(`${path}/a`, { spec: { other: 'y' } })).status).toBe(200);
       expect((await scene.api.merge(`${path}/a`, { spec: { old: 'STILL' } })).status).toBe(422);
       expect((await scene.api.create(path, { ...object, metadata: { name: 'b' } })).status).toBe(422);
     });
 
-    it('a definition says what is wrong with it', async (scene) => {
+    it('a definition reports what is wrong with it', async (scene) => {
       const string = { type: 'string' };
       const bad: JsonObject[] = [
         { ...definition('bads', spec({ a: string })), metadata: { name: 'wrong.schema.io' } },
@@ -547,7 +547,7 @@ conformance(
     it('a definition gets defaults, names and conditions, and some of it cannot change', async (scene) => {
       const made = await scene.api.create(CRDS, definition('gets', spec({ a: { type: 'string' } })), { dryRun: 'All' });
       expect(made.status).toBe(201);
-      const live = await scene.quiet.get(`${CRDS}/widgets.example.io`);
+      const live = await scene.unrecorded.get(`${CRDS}/widgets.example.io`);
       scene.see('conditions', pickTable(at(live, 'status.conditions'), ['type', 'status', 'reason', 'message']));
       scene.see('accepted', at(live, 'status.acceptedNames') ?? null);
       scene.see('stored', at(live, 'status.storedVersions') ?? null);
@@ -561,14 +561,14 @@ conformance(
       const name = 'gadgets.example.io';
       Object.assign(twin['metadata'] as JsonObject, { name });
       Object.assign((twin['spec'] as JsonObject)['names'] as JsonObject, { plural: 'gadgets', singular: 'gadget' });
-      await scene.quiet.create(CRDS, twin);
+      await scene.unrecorded.create(CRDS, twin);
       const live = await scene.until('its conditions', async () => {
-        const found = await scene.quiet.get(`${CRDS}/${name}`);
+        const found = await scene.unrecorded.get(`${CRDS}/${name}`);
         const conditions = at(found, 'status.conditions');
         return Array.isArray(conditions) && conditions.length >= 2 ? found : undefined;
       });
       scene.see('conditions', pickTable(at(live, 'status.conditions'), ['type', 'status', 'reason', 'message']));
-      await scene.quiet.remove(`${CRDS}/${name}`);
+      await scene.unrecorded.remove(`${CRDS}/${name}`);
       await scene.gone(`${CRDS}/${name}`);
       await scene.api.get(scene.in(WIDGET));
     });
@@ -576,15 +576,15 @@ conformance(
     it(
       'a definition that is deleted takes its objects with it',
       async (scene) => {
-        await define(scene.quiet, definition('doomeds', spec({ a: { type: 'string' } })));
+        await define(scene.unrecorded, definition('doomeds', spec({ a: { type: 'string' } })));
         const path = scene.in('schema.io/v1/doomeds');
-        await scene.quiet.create(path, { apiVersion: 'schema.io/v1', kind: 'Doomed', metadata: { name: 'a' }, spec: { a: 'x' } });
+        await scene.unrecorded.create(path, { apiVersion: 'schema.io/v1', kind: 'Doomed', metadata: { name: 'a' }, spec: { a: 'x' } });
         const watch = await scene.watch(path);
         await scene.take(watch, 1);
-        await scene.quiet.remove(`${CRDS}/doomeds.schema.io`);
+        await scene.unrecorded.remove(`${CRDS}/doomeds.schema.io`);
         expect((await scene.take(watch, 1))[0]?.type).toBe('DELETED');
         await scene.gone(`${CRDS}/doomeds.schema.io`);
-        await scene.until('the path is gone', async () => (await scene.quiet.get(path)).status === 404);
+        await scene.until('the path is gone', async () => (await scene.unrecorded.get(path)).status === 404);
         await scene.api.get(path);
       },
       { within: 60 },
@@ -594,7 +594,7 @@ conformance(
       const two = definition('twos', spec({ a: { type: 'string' } }));
       const versions = (two['spec'] as JsonObject)['versions'] as JsonObject[];
       versions.push({ ...versions[0], name: 'v2', storage: false, deprecated: true, deprecationWarning: 'v2 is going' });
-      await define(scene.quiet, two);
+      await define(scene.unrecorded, two);
       await scene.api.create(scene.in('schema.io/v1/twos'), {
         apiVersion: 'schema.io/v1',
         kind: 'Two',
@@ -612,7 +612,7 @@ conformance(
       await scene.api.get(scene.in('schema.io/v1/twos'));
     });
 
-    it('widgets keep what their schema says', async (scene) => {
+    it('widgets keep what their schema declares', async (scene) => {
       await scene.api.create(scene.in(WIDGET), widget('a', { color: 'red', free: { x: [1, 'y', null] }, size: '5%', labels: { a: 'b' } }));
     });
   },

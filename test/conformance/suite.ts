@@ -1,5 +1,5 @@
 /* oxlint-disable vitest/valid-title -- a title is the sentence that is given */
-/** Sentences that hold on a real API server and on the embedded one, with their answers side by side. */
+/** Sentences that are true on a real API server and on the embedded one, with their answers side by side. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Transport } from '../../src/api/transport.ts';
 import type { Json } from '../../src/api/wire.ts';
@@ -16,7 +16,7 @@ export interface SuiteOptions {
 }
 
 export interface SentenceOptions {
-  /** What it says is done by kube-controller-manager; skipped on a real server without one. */
+  /** What it describes is done by kube-controller-manager; skipped on a real server without one. */
   readonly controllers?: boolean;
   /** Seconds. */
   readonly within?: number;
@@ -31,7 +31,7 @@ async function run(
   scenario: (scene: Scene) => Promise<void>,
 ): Promise<Json[]> {
   const scene = new Scene(server, transport, ns);
-  const made = await scene.quiet.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: ns } });
+  const made = await scene.unrecorded.create('/api/v1/namespaces', { apiVersion: 'v1', kind: 'Namespace', metadata: { name: ns } });
   if (made.status !== 201) throw new Error(`${server}: namespace ${ns}: ${JSON.stringify(made.body)}`);
   try {
     await scenario(scene);

@@ -39,7 +39,7 @@ import {
   type Call,
   type Flight,
   type HeldMachine,
-  type HeldSet,
+  type SetSlot,
   type Leader,
   type Mutation,
   type Scenario,
@@ -67,7 +67,7 @@ export function leaderMoves(world: World, index: number, scenario: Scenario): St
   return [
     ...mishaps(world, index, leader),
     ...(leader.flight === undefined || leader.flight.stage === 'again'
-      ? world.sets.flatMap((_, set) => look(world, index, leader, set, scenario))
+      ? world.sets.flatMap((_, set) => reconcile(world, index, leader, set, scenario))
       : goOn(world, index, leader, leader.flight, scenario)),
     ...answers(world, index, leader, scenario),
   ];
@@ -79,7 +79,11 @@ function mishaps(world: World, index: number, leader: Leader): Step[] {
   if (leader.epoch < world.epoch)
     moves.push({ label: `${who} learns that it is deposed`, world: withLeader(world, index, DOWN), fault: false });
   if (leader.frozen !== undefined)
-    moves.push({ label: `${who}'s stores catch up`, world: withLeader(world, index, { frozen: undefined, holds: false }), fault: false });
+    moves.push({
+      label: `${who}'s stores catch up`,
+      world: withLeader(world, index, { frozen: undefined, awaitsStores: false }),
+      fault: false,
+    });
   else if (world.budget.stale > 0) {
     const frozen: Store = { sets: world.sets, machines: world.machines };
     moves.push({ label: `${who}'s stores stop following`, world: withLeader(spent(world, 'stale'), index, { frozen }), fault: true });
@@ -98,7 +102,7 @@ const cacheOf = (world: World, leader: Leader): Store => leader.frozen ?? { sets
 
 function livenessOf(sites: readonly Site[]): Stores['liveness'] {
   const at = ({ name }: ObjectKey): Site => sites[Number(name.replace(agentLeaseName(''), '').slice(1))] ?? 'dead';
-  const isAlive = (key: ObjectKey): boolean => at(key) === 'alive' || (at(key) === 'silent' && key.namespace !== POOL);
+  const isAlive = (key: ObjectKey): boolean => at(key) === 'alive' || (at(key) === 'agentDown' && key.namespace !== POOL);
   return { isAlive, unseenMs: (key) => (isAlive(key) ? 0 : DAY), unansweredMs: () => 0 };
 }
 
@@ -107,7 +111,7 @@ const PLATFORM: MachineComponent['spec']['platforms'][number] = { os: 'any', arc
 const machinesOf = ({ machines }: Store): Stored<Machine>[] =>
   machines.flatMap(({ object, version }) => (object === undefined ? [] : [machineAt(object, version)]));
 
-function viewOf(store: Store, set: HeldSet, sites: readonly Site[]): SetView {
+function viewOf(store: Store, set: SetSlot, sites: readonly Site[]): SetView {
   const stores: Stores = {
     sets: { list: () => store.sets.map(setAt) },
     components: {
@@ -132,10 +136,10 @@ function planFor(
   { sites, epoch }: { sites: readonly Site[]; epoch: number },
   mutation: Mutation,
 ): { plan: BatchPlan; patch: object | undefined } {
-  const held = store.sets[set];
-  if (held === undefined) throw new Error('no such set');
+  const slot = store.sets[set];
+  if (slot === undefined) throw new Error('no such set');
   return plans(mutation, `${set} ${epoch} ${storeKey(store)} ${sites.join()}`, () => {
-    const seen = viewOf(store, held, sites);
+    const seen = viewOf(store, slot, sites);
     const view = mutation.see?.(seen) ?? seen;
     const plan = mutation.plan?.(planOf(view, epoch), view) ?? planOf(view, epoch);
     return { plan, patch: setStatusPatch(seen.set, plan.status) };
@@ -190,36 +194,36 @@ function planned(plan: BatchPlan, set: number, machines: readonly Stored<Machine
 }
 
 const statusCalls = remember<Call>();
-const statusCall = (set: number, held: HeldSet, patch: object): Call =>
-  statusCalls(patch, `${set} ${held.version}`, () => statusCallOf(set, held, patch));
+const statusCall = (set: number, slot: SetSlot, patch: object): Call =>
+  statusCalls(patch, `${set} ${slot.version}`, () => statusCallOf(set, slot, patch));
 
-function statusCallOf(set: number, held: HeldSet, patch: object): Call {
+function statusCallOf(set: number, slot: SetSlot, patch: object): Call {
   const { status = {} } = body(patch) as { status?: { writing?: { machine: string; generation?: number }[] | null } };
   const { writing, ...rest } = status;
   const announced = writing?.map((each): Announced => [indexOf(each.machine), each.generation ?? 0]) ?? [];
   return {
     do: 'status',
     set,
-    version: held.version,
+    version: slot.version,
     patch: kept({ status: rest }),
     writing: writing === undefined ? undefined : announced,
   };
 }
 
-/** It decides, and writes the status of the set, where there is something to be said. */
-function look(world: World, index: number, leader: Leader, set: number, { mutation = NO_MUTATION }: Scenario): Step[] {
+/** It decides, and writes the status of the set, where there is something to report. */
+function reconcile(world: World, index: number, leader: Leader, set: number, { mutation = NO_MUTATION }: Scenario): Step[] {
   const again = leader.flight?.stage === 'again';
-  if (again ? leader.flight?.set !== set : leader.holds) return [];
+  if (again ? leader.flight?.set !== set : leader.awaitsStores) return [];
   const store = cacheOf(world, leader);
-  const held = store.sets[set];
-  if (held === undefined) return [];
+  const slot = store.sets[set];
+  if (slot === undefined) return [];
   // It throws `Deposed`: what it writes no more, another leader does.
-  const isDeposed = (setAt(held).status?.epoch ?? 0) > leader.epoch && mutation.epochs !== 'ignored';
+  const isDeposed = (setAt(slot).status?.epoch ?? 0) > leader.epoch && mutation.epochs !== 'ignored';
   if (isDeposed)
     return again
       ? [{ label: `leader ${index} meets a later term`, world: withLeader(world, index, { flight: undefined }), fault: false }]
       : [];
-  if (!leader.begun.includes(set) && mutation.epochs !== 'ignored') return stamp(world, index, leader, set, held, mutation);
+  if (!leader.begun.includes(set) && mutation.epochs !== 'ignored') return stamp(world, index, leader, set, slot, mutation);
   const epoch = mutation.epochs === 'ignored' ? world.epoch : leader.epoch;
   const { plan, patch } = planFor(store, set, { sites: world.sites, epoch }, mutation);
   const todo = callsOf(plan, set, store);
@@ -227,17 +231,17 @@ function look(world: World, index: number, leader: Leader, set: number, { mutati
   if (patch === undefined) {
     if (todo.length === 0)
       return again ? [{ label: `${who} has nothing to do`, world: withLeader(world, index, { flight: undefined }), fault: false }] : [];
-    const flight: Flight = { set, seen: held, stage: 'check', calls: todo };
+    const flight: Flight = { set, seen: slot, stage: 'check', calls: todo };
     return [{ label: `${who} goes on with set ${set}`, world: withLeader(world, index, { flight }), fault: false }];
   }
-  const call = statusCall(set, held, patch);
+  const call = statusCall(set, slot, patch);
   const landed = arrive(world, call, mutation);
   const moves: Step[] = [];
   if (landed === world) {
     const known = knowing(leader, world, { set });
     moves.push({ label: `${who} loses set ${set}`, world: withLeader(world, index, { ...known, flight: undefined }), fault: false });
   } else {
-    const seen = landed.sets[set] ?? held;
+    const seen = landed.sets[set] ?? slot;
     const stage = plan.step === 'Count' ? 'again' : 'check';
     const goesOn = todo.length > 0 || (stage === 'again' && leader.frozen !== undefined);
     const flight: Flight | undefined = goesOn ? { set, seen, stage, calls: todo } : undefined;
@@ -247,19 +251,19 @@ function look(world: World, index: number, leader: Leader, set: number, { mutati
     moves.push({ label, world: next, fault: false, ...(rule === undefined ? {} : { broken: rule }) });
   }
   if (world.budget.lostReply > 0) {
-    const lost = withLeader(spent(world, 'lostReply'), index, { flight: undefined, frozen: undefined, holds: false });
+    const lost = withLeader(spent(world, 'lostReply'), index, { flight: undefined, frozen: undefined, awaitsStores: false });
     moves.push({ label: `${who} waits in vain for an answer on set ${set}`, world: withLate(lost, call), fault: true });
   }
   return moves;
 }
 
 /** The set is made to bear the epoch of its term, and then Machines are read. */
-function stamp(world: World, index: number, leader: Leader, set: number, held: HeldSet, mutation: Mutation): Step[] {
+function stamp(world: World, index: number, leader: Leader, set: number, slot: SetSlot, mutation: Mutation): Step[] {
   const who = `leader ${index}`;
-  const patch = setStatusPatch(setAt(held), stampedWith(setAt(held), leader.epoch));
-  const flight: Flight = { set, seen: held, stage: 'list', calls: [] };
+  const patch = setStatusPatch(setAt(slot), stampedWith(setAt(slot), leader.epoch));
+  const flight: Flight = { set, seen: slot, stage: 'list', calls: [] };
   if (patch === undefined) return [{ label: `${who} takes up set ${set}`, world: withLeader(world, index, { flight }), fault: false }];
-  const call = statusCall(set, held, patch);
+  const call = statusCall(set, slot, patch);
   const landed = arrive(world, call, mutation);
   const known = knowing(leader, landed, { set }, landed !== world);
   const next = landed === world ? { ...known, flight: undefined } : { ...known, flight };
@@ -267,7 +271,7 @@ function stamp(world: World, index: number, leader: Leader, set: number, held: H
     { label: `${who} takes up set ${set}${landed === world ? ' and loses' : ''}`, world: withLeader(landed, index, next), fault: false },
   ];
   if (world.budget.lostReply > 0) {
-    const lost = withLeader(spent(world, 'lostReply'), index, { flight: undefined, frozen: undefined, holds: false });
+    const lost = withLeader(spent(world, 'lostReply'), index, { flight: undefined, frozen: undefined, awaitsStores: false });
     steps.push({ label: `${who} takes up set ${set} and gets no answer`, world: withLate(lost, call), fault: true });
   }
   return steps;
@@ -282,13 +286,13 @@ function knowing(leader: Leader, world: World, of: { set: number } | { index: nu
   if (frozen === undefined) return {};
   const set = 'set' in of ? world.sets[of.set] : undefined;
   const machine = 'index' in of ? world.machines[of.index] : undefined;
-  const holds = leader.holds || wrote;
-  if ('set' in of && set !== undefined) return { frozen: { ...frozen, sets: replaced(frozen.sets, of.set, set) }, holds };
+  const awaitsStores = leader.awaitsStores || wrote;
+  if ('set' in of && set !== undefined) return { frozen: { ...frozen, sets: replaced(frozen.sets, of.set, set) }, awaitsStores };
   if ('index' in of && machine !== undefined) {
     const machines = world.machines.slice(0, Math.max(frozen.machines.length, of.index + 1)).map((_, at) => frozen.machines[at] ?? UNSEEN);
-    return { frozen: { ...frozen, machines: replaced(machines, of.index, machine) }, holds };
+    return { frozen: { ...frozen, machines: replaced(machines, of.index, machine) }, awaitsStores };
   }
-  return { holds };
+  return { awaitsStores };
 }
 
 function goOn(world: World, index: number, leader: Leader, flight: Flight, { mutation = NO_MUTATION }: Scenario): Step[] {
@@ -333,7 +337,7 @@ function goOn(world: World, index: number, leader: Leader, flight: Flight, { mut
     },
   ];
   if (world.budget.lostReply > 0) {
-    const lost = withLeader(spent(world, 'lostReply'), index, { flight: rest, frozen: undefined, holds: false });
+    const lost = withLeader(spent(world, 'lostReply'), index, { flight: rest, frozen: undefined, awaitsStores: false });
     moves.push({ label: `${who} ${wording(call)} and gets no answer`, world: withLate(lost, call), fault: true });
   }
   return moves;
@@ -379,38 +383,42 @@ function answers(world: World, index: number, leader: Leader, { mutation = NO_MU
     const moves: Step[] = [
       {
         label: `${who} ${found.status ? 'judges' : 'answers'} m${at}${wrote ? '' : ' and loses'}`,
-        world: withLeader(landed, index, { ...knowing(leader, landed, { index: at }), holds: leader.holds }),
+        world: withLeader(landed, index, { ...knowing(leader, landed, { index: at }), awaitsStores: leader.awaitsStores }),
         fault: false,
       },
     ];
     if (world.budget.lostReply > 0) {
-      const lost = withLeader(spent(world, 'lostReply'), index, leader.frozen === undefined ? {} : { frozen: undefined, holds: false });
+      const lost = withLeader(
+        spent(world, 'lostReply'),
+        index,
+        leader.frozen === undefined ? {} : { frozen: undefined, awaitsStores: false },
+      );
       moves.push({ label: `${who} answers m${at} and gets no answer`, world: withLate(lost, call), fault: true });
     }
     return moves;
   });
 }
 
-const mergedSets = remember<HeldSet['object']>();
+const mergedSets = remember<SetSlot['object']>();
 const mergedMachines = remember<Stored<Machine> | typeof REFUSED>();
 const REFUSED = Symbol('refused');
 
 /** The same world: it is refused. */
 export function arrive(world: World, call: Call, { unconditioned }: Mutation): World {
   if (call.do === 'status') {
-    const held = world.sets[call.set];
-    if (held === undefined || (held.version !== call.version && unconditioned !== 'set')) return world;
-    const object = mergedSets(held.object, String(numberOf(call.patch)), () =>
-      keptSet(mergePatch(held.object, call.patch) as typeof held.object),
+    const slot = world.sets[call.set];
+    if (slot === undefined || (slot.version !== call.version && unconditioned !== 'set')) return world;
+    const object = mergedSets(slot.object, String(numberOf(call.patch)), () =>
+      keptSet(mergePatch(slot.object, call.patch) as typeof slot.object),
     );
     return {
       ...world,
-      sets: replaced(world.sets, call.set, { version: held.version + 1, object, writing: call.writing ?? held.writing }),
+      sets: replaced(world.sets, call.set, { version: slot.version + 1, object, writing: call.writing ?? slot.writing }),
     };
   }
-  const held = world.machines[call.index];
-  if (held?.object === undefined || (held.version !== call.version && unconditioned !== 'machine')) return world;
-  const { object, version } = held;
+  const slot = world.machines[call.index];
+  if (slot?.object === undefined || (slot.version !== call.version && unconditioned !== 'machine')) return world;
+  const { object, version } = slot;
   const merged = mergedMachines(object, `${numberOf(call.patch)} ${unconditioned === 'machine'}`, () => {
     if (unconditioned !== 'machine' && !isMet(call.patch, object)) return REFUSED;
     const writes = call.patch.filter(({ op }) => op !== 'test');

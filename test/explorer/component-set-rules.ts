@@ -8,7 +8,7 @@ import { isInEffect, unrecordedFailure } from '../../src/controllers/machine-com
 import { idOfVerified, isVerified } from '../../src/controllers/machine-component-set/evidence.ts';
 import { AGENT_SILENT } from '../../src/controllers/machine-component-set/failure-reasons.ts';
 import { isDeleting, selects } from '../../src/controllers/shared/selection.ts';
-import { remember, type Call, type HeldSet, type World } from './component-set-world.ts';
+import { remember, type Call, type SetSlot, type World } from './component-set-world.ts';
 
 type ComponentSet = Stored<MachineComponentSet>;
 type EntryCall = Extract<Call, { do: 'entry' }>;
@@ -46,13 +46,13 @@ function failing(world: World, set: ComponentSet): ReadonlySet<string> {
   return new Set([...recorded.flatMap(({ uid, reason }) => (uid === undefined || reason === AGENT_SILENT ? [] : [uid])), ...present]);
 }
 
-/** What the set has said that it gives. */
-function isSaid({ status }: ComponentSet, entry: ComponentEntry): boolean {
+/** Whether the set has announced that it gives this. */
+function isDeclared({ status }: ComponentSet, entry: ComponentEntry): boolean {
   if (status?.revision === undefined) return false;
   const { canary } = targetsOf({ ...EMPTY, spec: { ...EMPTY.spec, ...specOf(status.revision) } });
   const verified = status.verified === undefined ? undefined : contentFrom('Install', status.verified);
-  const said = [contentFrom(status.revision.action, status.revision), canary, verified];
-  return said.some((each) => each !== undefined && idOf(each) === idOf(entry));
+  const declared = [contentFrom(status.revision.action, status.revision), canary, verified];
+  return declared.some((each) => each !== undefined && idOf(each) === idOf(entry));
 }
 const EMPTY: MachineComponentSet = {
   apiVersion: '',
@@ -79,11 +79,11 @@ export function brokenByArrival(before: World, after: World, call: Call, plan?: 
 
 /** An entry that arrives, be it late. */
 function brokenByEntry(world: World, call: EntryCall): string | undefined {
-  const held = world.sets[call.set];
+  const slot = world.sets[call.set];
   const machine = world.machines[call.index];
-  if (held === undefined || machine?.object === undefined) return undefined;
-  const set = held.object;
-  const isAnnounced = held.writing.some(([index, version]) => index === call.index && version === call.version);
+  if (slot === undefined || machine?.object === undefined) return undefined;
+  const set = slot.object;
+  const isAnnounced = slot.writing.some(([index, version]) => index === call.index && version === call.version);
   const what = `m${call.index} is given ${call.entry.version} (${call.lane})`;
   switch (call.lane) {
     case 'Leave':
@@ -97,10 +97,10 @@ function brokenByEntry(world: World, call: EntryCall): string | undefined {
     }
     case 'Join':
       if (isInUse(machine.object)) return `B5: ${what} and is in use`;
-      return isSaid(set, call.entry) || isAnnounced ? undefined : `B9: ${what}, which the set has said that it gives no more`;
+      return isDeclared(set, call.entry) || isAnnounced ? undefined : `B9: ${what}, which the set has announced that it gives no more`;
     case 'Forward':
-      if (!isAnnounced && isHalted(set)) return `B4: ${what} after the set has said that it halts`;
-      if (!isAnnounced && !isSaid(set, call.entry)) return `B9: ${what}, which the set has said that it gives no more`;
+      if (!isAnnounced && isHalted(set)) return `B4: ${what} after the set has announced that it halts`;
+      if (!isAnnounced && !isDeclared(set, call.entry)) return `B9: ${what}, which the set has announced that it gives no more`;
       // What was announced was judged then.
       return isAnnounced ? undefined : brokenBatch(world, set, [call]);
     default:
@@ -108,7 +108,7 @@ function brokenByEntry(world: World, call: EntryCall): string | undefined {
   }
 }
 
-/** docs/protocols.md#b3: until a content was proved by a machine that holds it, no more machines in use have it than the first batch takes. */
+/** docs/protocols.md#b3: until a content was proved by a machine that has it, no more machines in use have it than the first batch takes. */
 function brokenBatch(world: World, set: ComponentSet, calls: readonly EntryCall[]): string | undefined {
   const targets = targetsOf(set);
   for (const content of [targets.main, targets.canary]) {
@@ -120,23 +120,23 @@ function brokenBatch(world: World, set: ComponentSet, calls: readonly EntryCall[
     if (given.length === 0 || world.proved.includes(id)) continue;
     const isWithout = ({ object, index }: (typeof members)[number]): boolean =>
       world.sites[index] !== 'alive' || object.spec.hold === true || hasFailed(set, object);
-    // One that left keeps its place: whether the content works there is not known.
+    // One that left keeps its slot: whether the content works there is not known.
     const left = world.machines.flatMap(({ object }, index) =>
       object !== undefined && !isDeleting(object) && !selects(set, object) ? [{ object, index }] : [],
     );
-    const holding = [...members, ...left].filter((each) => {
+    const affected = [...members, ...left].filter((each) => {
       const entry = entryFor(set, each.object);
       const has = entry?.setUID === set.metadata.uid && idOf(entry) === id && entry.failed === undefined && !isWithout(each);
       return isInUse(each.object) && (has || given.some(({ index }) => index === each.index));
     });
     const [first = 1] = resolveBatches(set.spec.batches ?? [1, '100%'], members.filter(({ object }) => isInUse(object)).length);
-    if (holding.length > first && given.some(({ index }) => holding.some((each) => each.index === index)))
-      return `B3: ${holding.map(({ index }) => `m${index}`).join(' and ')} have ${content?.version ?? ''} and nothing proves it`;
+    if (affected.length > first && given.some(({ index }) => affected.some((each) => each.index === index)))
+      return `B3: ${affected.map(({ index }) => `m${index}`).join(' and ')} have ${content?.version ?? ''} and nothing proves it`;
   }
   return undefined;
 }
 
-function brokenByPlan(world: World, { object: set }: HeldSet, { isFresh, calls }: Plan): string | undefined {
+function brokenByPlan(world: World, { object: set }: SetSlot, { isFresh, calls }: Plan): string | undefined {
   const entries = calls.filter((call) => call.do === 'entry');
   // That a machine left is noted on the entry as it is, also on one that went back after a failure (docs/protocols.md#a5).
   const restored = entries.find(({ entry, lane }) => lane !== 'Leave' && entry.lane === 'Restore');

@@ -123,9 +123,15 @@ export const COMPONENT_SETS: Scenario[] = [
     large: true,
   },
   { name: 'a machine is held', machines: TWO, commits: [V2], budget: { hold: 1 } },
-  { name: 'an agent falls silent', machines: TWO, commits: [V2], budget: { silence: 1 } },
+  { name: 'an agent stops to report', machines: TWO, commits: [V2], budget: { agentDown: 1 } },
   { name: 'a machine dies', machines: TWO, commits: [V2], budget: { death: 1 } },
-  { name: 'an agent falls silent, and the leader changes', machines: TWO, commits: [V2], budget: { silence: 1, takeover: 1 }, large: true },
+  {
+    name: 'an agent stops to report, and the leader changes',
+    machines: TWO,
+    commits: [V2],
+    budget: { agentDown: 1, takeover: 1 },
+    large: true,
+  },
   { name: 'a machine dies, and the leader changes', machines: TWO, commits: [V2], budget: { death: 1, takeover: 1 }, large: true },
   {
     name: 'restarts, two machines at once at most',

@@ -1,4 +1,4 @@
-/** The world of MachineComponentSets: their objects as the server holds them, two processes that may lead, nodes with their agents, and people. */
+/** The world of MachineComponentSets: their objects as the server stores them, two processes that may lead, nodes with their agents, and people. */
 import { canonical } from '../../src/api/digest.ts';
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { ComponentEntry, Machine } from '../../src/api/machine.ts';
@@ -25,7 +25,7 @@ export interface HeldMachine {
 /** A machine that is announced in `status.writing`, with the generation that its entry is conditioned on. */
 export type Announced = readonly [index: number, version: number];
 
-export interface HeldSet {
+export interface SetSlot {
   version: number;
   /** Without `status.writing`. */
   object: Stored<MachineComponentSet>;
@@ -33,7 +33,7 @@ export interface HeldSet {
 }
 
 export interface Store {
-  sets: readonly HeldSet[];
+  sets: readonly SetSlot[];
   machines: readonly HeldMachine[];
 }
 
@@ -48,7 +48,7 @@ export type Call =
 export interface Flight {
   set: number;
   /** What it goes on from. */
-  seen: HeldSet;
+  seen: SetSlot;
   /** `again`: it decides once more before its stores show what it wrote. */
   stage: 'list' | 'check' | 'write' | 'again';
   calls: readonly Call[];
@@ -60,14 +60,14 @@ export interface Leader {
   flight: Flight | undefined;
   /** Stores that have stopped following the server, with what the process knows better. */
   frozen: Store | undefined;
-  /** It has written what its frozen stores do not show: the queue holds the key of the sets. */
-  holds: boolean;
+  /** It has written what its frozen stores do not show: the keys of the sets wait in the queue until they catch up. */
+  awaitsStores: boolean;
   /** Sets that bear its epoch, and whose machines it has read since. */
   begun: readonly number[];
 }
 
-/** `silent`: only the agent's Lease is not renewed. `dead`: nor is the kubelet's. */
-export type Site = 'alive' | 'silent' | 'dead';
+/** `agentDown`: only the agent's Lease is not renewed. `dead`: nor is the kubelet's. */
+export type Site = 'alive' | 'agentDown' | 'dead';
 
 export type Event =
   | 'takeover'
@@ -76,7 +76,7 @@ export type Event =
   | 'lostReply'
   | 'fail'
   | 'hold'
-  | 'silence'
+  | 'agentDown'
   | 'death'
   | 'delete'
   | 'join'
@@ -92,7 +92,7 @@ export const NOTHING: Budget = {
   lostReply: 0,
   fail: 0,
   hold: 0,
-  silence: 0,
+  agentDown: 0,
   death: 0,
   delete: 0,
   join: 0,
@@ -105,17 +105,17 @@ export const NOTHING: Budget = {
 export interface World extends Store {
   epoch: number;
   leaders: readonly Leader[];
-  /** Requests that nobody waits for any more, and that may still arrive. */
+  /** Requests that no process waits for any more, and that may still arrive. */
   late: readonly Call[];
   sites: readonly Site[];
-  /** One place a machine. */
+  /** One slot a machine. */
   reservations: readonly (LedgerReservation | undefined)[];
   frozen: boolean;
   closed: boolean;
   /** How many of the commits have arrived. */
   commits: number;
   budget: Budget;
-  /** Contents that some machine has held with evidence since the commit that asked for them. */
+  /** Contents that some machine has had with evidence since the commit that asked for them. */
   proved: readonly string[];
 }
 
@@ -156,7 +156,7 @@ export interface Scenario {
   large?: boolean;
 }
 
-export const DOWN: Leader = { epoch: 0, flight: undefined, frozen: undefined, holds: false, begun: [] };
+export const DOWN: Leader = { epoch: 0, flight: undefined, frozen: undefined, awaitsStores: false, begun: [] };
 
 export const replaced = <T>(list: readonly T[], index: number, value: T): T[] => list.map((each, at) => (at === index ? value : each));
 export const spent = (world: World, of: Event): World => ({ ...world, budget: { ...world.budget, [of]: world.budget[of] - 1 } });
@@ -186,7 +186,7 @@ export const keptEntry = interner<ComponentEntry>();
 const numbers = new WeakMap<object, number>();
 let count = 0;
 
-/** Equal for the same object, of which there is one for each content. */
+/** Equal for the same object; there is one object for each content. */
 export function numberOf(object: object | undefined): number {
   if (object === undefined) return 0;
   let number = numbers.get(object);
@@ -216,7 +216,7 @@ export const machineAt = (object: Stored<Machine>, version: number): Stored<Mach
     metadata: { ...object.metadata, resourceVersion: String(version), generation: version },
   }));
 
-export const setAt = ({ object, version, writing }: HeldSet): Stored<MachineComponentSet> =>
+export const setAt = ({ object, version, writing }: SetSlot): Stored<MachineComponentSet> =>
   shownSets(object, `${version} ${writing.join(' ')}`, () => ({
     ...object,
     metadata: { ...object.metadata, resourceVersion: String(version) },
@@ -271,8 +271,8 @@ export function keyOf(world: World): string {
       ...machines.map((each, index) => `${rank(index, each.version)}.${numberOf(each.object)}`),
     ].join('|');
   const parts: (string | number)[] = [world.epoch, store(world), world.late.map(call).toSorted().join(';')];
-  for (const { epoch, flight, frozen, holds, begun } of world.leaders) {
-    parts.push(epoch, frozen === undefined ? '' : store(frozen), holds ? 1 : 0, begun.join('.'));
+  for (const { epoch, flight, frozen, awaitsStores, begun } of world.leaders) {
+    parts.push(epoch, frozen === undefined ? '' : store(frozen), awaitsStores ? 1 : 0, begun.join('.'));
     if (flight !== undefined)
       parts.push(`${flight.set}${flight.stage}${setRank(flight.set, flight.seen.version)}`, flight.calls.map(call).join(';'));
   }

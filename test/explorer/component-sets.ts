@@ -127,14 +127,14 @@ function commitMoves(world: World, { commits }: Scenario): Step[] {
   const commit = commits[world.commits];
   if (commit === undefined) return [];
   const { of: at = 0, withoutCanary, ...change } = commit;
-  const held = world.sets[at];
-  if (held === undefined) return [];
-  const { object } = held;
+  const slot = world.sets[at];
+  if (slot === undefined) return [];
+  const { object } = slot;
   const generation = (object.metadata.generation ?? 0) + 1;
   const { canary, ...others } = object.spec;
   const spec = { ...others, ...(canary === undefined || withoutCanary === true ? {} : { canary }), ...change };
   const next = keptSet({ ...object, metadata: { ...object.metadata, generation }, spec });
-  const sets = replaced(world.sets, at, { ...held, version: held.version + 1, object: next });
+  const sets = replaced(world.sets, at, { ...slot, version: slot.version + 1, object: next });
   const isOther = change.version !== undefined || change.canary !== undefined || withoutCanary === true;
   const proved = isOther ? [] : world.proved;
   return [{ label: `commit ${JSON.stringify(commit)}`, world: { ...world, sets, proved, commits: world.commits + 1 }, fault: true }];
@@ -175,8 +175,8 @@ function peopleMoves(world: World, scenario: Scenario): Step[] {
       });
     if (site !== 'alive') moves.push({ label: `${what} reports again`, world: at('alive'), fault: false });
     else {
-      if (budget.silence > 0)
-        moves.push({ label: `${what}'s agent falls silent`, world: at('silent', spent(world, 'silence')), fault: true });
+      if (budget.agentDown > 0)
+        moves.push({ label: `${what}'s agent stops to report`, world: at('agentDown', spent(world, 'agentDown')), fault: true });
       if (budget.death > 0) moves.push({ label: `${what} dies`, world: at('dead', spent(world, 'death')), fault: true });
     }
     if (budget.delete > 0) {
@@ -214,8 +214,8 @@ function peopleMoves(world: World, scenario: Scenario): Step[] {
 }
 
 function lateMoves(world: World, { mutation = NO_MUTATION }: Scenario): Step[] {
-  return world.late.flatMap((call, place): Step[] => {
-    const rest = { ...world, late: world.late.filter((_, at) => at !== place) };
+  return world.late.flatMap((call, position): Step[] => {
+    const rest = { ...world, late: world.late.filter((_, at) => at !== position) };
     const landed = arrive(rest, call, mutation);
     const lost: Step = { label: `a call is lost: ${wording(call)}`, world: rest, fault: false };
     if (landed === rest) return [lost];
@@ -227,9 +227,9 @@ function lateMoves(world: World, { mutation = NO_MUTATION }: Scenario): Step[] {
 const isHalted = ({ status }: MachineComponentSet): boolean =>
   status?.conditions?.some(({ type, status: is }) => type === 'Halted' && is === 'True') === true;
 
-/** Every set has what it wants, or has halted and says so, and nothing is left that would change it. */
+/** Every set has what it wants, or has halted and reports that, and nothing is left that would change it. */
 function isConverged(world: World, scenario: Scenario): boolean {
-  const isQuiet =
+  const isSettled =
     world.late.length === 0 &&
     !world.frozen &&
     !world.closed &&
@@ -241,7 +241,7 @@ function isConverged(world: World, scenario: Scenario): boolean {
     world.leaders.some(({ epoch }) => epoch === world.epoch) &&
     world.sets.every(({ writing }) => writing.length === 0) &&
     world.machines.every(({ object }) => object?.spec.hold !== true);
-  if (!isQuiet) return false;
+  if (!isSettled) return false;
   const acts = [...world.leaders.flatMap((_, index) => leaderMoves(world, index, scenario)), ...nodeMoves(world, scenario)];
   if (acts.some(({ fault }) => !fault)) return false;
   return world.sets.every(

@@ -18,7 +18,7 @@ import {
   withLeader,
   type Agent,
   type Flight,
-  type Held,
+  type Slot,
   type Leader,
   type Mark,
   type RepairPlan,
@@ -59,15 +59,15 @@ export function carryOut(
     return { ...marked, ledger: { version: world.ledger.version + 1, object: bare as Stored<typeof move.object> } };
   }
   if (move.write === 'node') {
-    const held = world.nodes[at];
-    if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;
-    const whole = { ...(bare as Stored<typeof move.object>), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
+    const slot = world.nodes[at];
+    if (slot?.object === undefined || slot.object.metadata.uid !== move.object.metadata.uid) return world;
+    const whole = { ...(bare as Stored<typeof move.object>), ...(slot.object.status === undefined ? {} : { status: slot.object.status }) };
     const seen = read(flight.node);
-    const patched = seen === undefined ? undefined : applied(nodePatch(seen, move.object, { known: false }), held);
+    const patched = seen === undefined ? undefined : applied(nodePatch(seen, move.object, { known: false }), slot);
     const object = patched ?? (mutation.cas === 'node' ? whole : undefined);
     if (object === undefined) return world;
     const owner = ownerOf(move.object);
-    const isNew = owner !== undefined && owner !== DEGRADED && ownerOf(held.object) !== owner;
+    const isNew = owner !== undefined && owner !== DEGRADED && ownerOf(slot.object) !== owner;
     const { epoch, reservations } = stateOf(world.ledger.object ?? {});
     // Nothing stops what a leader had sent before the ledger that knew the reservation was deleted; an order cannot follow.
     const isLate =
@@ -77,28 +77,28 @@ export function carryOut(
       reservations.every((reservation) => reservation.machineUID !== world.machines[at]?.object?.metadata.uid);
     const late = isLate ? [...world.late, owner] : world.late;
     // The mark is the version that the write was decided on.
-    return { ...world, late, nodes: replaced(world.nodes, at, { version: held.version + 1, own: flight.node?.version, object }) };
+    return { ...world, late, nodes: replaced(world.nodes, at, { version: slot.version + 1, own: flight.node?.version, object }) };
   }
-  const held = world.machines[at];
-  if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;
+  const slot = world.machines[at];
+  if (slot?.object === undefined || slot.object.metadata.uid !== move.object.metadata.uid) return world;
   const seen = read(flight.machine);
-  const patched = seen === undefined ? undefined : applied(machinePatch(seen, move.object, { known: false }, move.status), held);
+  const patched = seen === undefined ? undefined : applied(machinePatch(seen, move.object, { known: false }, move.status), slot);
   if (patched === undefined && mutation.cas !== 'machine') return world;
   if (move.status === true) {
     const status = (patched ?? move.object).status;
-    const written: Stored<Machine> = { ...held.object, ...(status === undefined ? {} : { status }) };
-    return { ...world, machines: replaced(world.machines, at, { ...held, version: held.version + 1, object: written }) };
+    const written: Stored<Machine> = { ...slot.object, ...(status === undefined ? {} : { status }) };
+    return { ...world, machines: replaced(world.machines, at, { ...slot, version: slot.version + 1, object: written }) };
   }
-  const before = held.object.spec.operation?.epoch ?? 0;
+  const before = slot.object.spec.operation?.epoch ?? 0;
   if ((move.object.spec.operation?.epoch ?? -1) < before) return world;
   const { status: _, ...main } = patched ?? (bare as Stored<Machine>);
-  const object: Stored<Machine> = { ...atAnyTime(main), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
-  return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, own: held.version + 1, object }) };
+  const object: Stored<Machine> = { ...atAnyTime(main), ...(slot.object.status === undefined ? {} : { status: slot.object.status }) };
+  return { ...world, machines: replaced(world.machines, at, { version: slot.version + 1, own: slot.version + 1, object }) };
 }
 
-/** What the API server makes of it; undefined: a condition does not hold. */
-function applied<T extends KubeObject>(patch: JsonPatchOperation[], held: Held<T>): Stored<T> | undefined {
-  const live = read(held);
+/** What the API server makes of it; undefined: a condition is not true. */
+function applied<T extends KubeObject>(patch: JsonPatchOperation[], slot: Slot<T>): Stored<T> | undefined {
+  const live = read(slot);
   if (live === undefined || !isMet(patch, live)) return undefined;
   const object = jsonPatch(live as object as Json, patch as object as Json) as object as Stored<T>;
   const { generation: _, annotations, ...rest } = object.metadata;
@@ -143,10 +143,10 @@ function repairEffect(world: World, index: number, at: number, effect: Effect, p
       return withSite({ ...world, pods: replaced(world.pods, at, Math.max(0, left)) }, at, { terminating: 0 });
     }
     case 'DeleteMachine': {
-      const held = world.machines[at];
-      if (held?.object === undefined || String(held.version) !== effect.machine.metadata.resourceVersion) return world;
-      const object = { ...held.object, metadata: { ...held.object.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' } };
-      return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, own: held.version + 1, object }) };
+      const slot = world.machines[at];
+      if (slot?.object === undefined || String(slot.version) !== effect.machine.metadata.resourceVersion) return world;
+      const object = { ...slot.object, metadata: { ...slot.object.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' } };
+      return { ...world, machines: replaced(world.machines, at, { version: slot.version + 1, own: slot.version + 1, object }) };
     }
     case 'DeleteInstance':
       return world;

@@ -1,9 +1,9 @@
 /**
- * One text for each world that differs in anything that could ever matter. Contents are numbered as they are met; resourceVersions, of which only
+ * One text for each world that differs in anything that could ever matter. Contents are numbered as they are met; resourceVersions, where only
  * order and equality matter, are replaced by their rank among those that the world still remembers.
  */
 import type { KubeObject } from '../../src/api/wire.ts';
-import type { Held, World } from './world.ts';
+import type { Slot, World } from './world.ts';
 
 export interface Encoder {
   key(world: World): string;
@@ -12,11 +12,11 @@ export interface Encoder {
 }
 
 /** Slots: machines, nodes, the ledger, then jobs. */
-function slotsOf(world: World): Held<KubeObject>[][] {
-  const slots: Held<KubeObject>[][] = [];
+function slotsOf(world: World): Slot<KubeObject>[][] {
+  const slots: Slot<KubeObject>[][] = [];
   const count = world.machines.length;
   for (let index = 0; index < 2 * count + 1; index++) {
-    const current: Held<KubeObject> | undefined =
+    const current: Slot<KubeObject> | undefined =
       index < count ? world.machines[index] : index < 2 * count ? world.nodes[index - count] : world.ledger;
     slots.push(current === undefined ? [] : [current]);
   }
@@ -59,12 +59,12 @@ export function createEncoder(): Encoder {
         note(count + machine, flight.node?.version, flight.node?.own);
         note(2 * count, flight.ledger?.version);
       }
-      leader.frozen.machines?.forEach((held, index) => note(index, held.version, held.own));
-      leader.frozen.nodes?.forEach((held, index) => note(count + index, held.version, held.own));
+      leader.frozen.machines?.forEach((slot, index) => note(index, slot.version, slot.own));
+      leader.frozen.nodes?.forEach((slot, index) => note(count + index, slot.version, slot.own));
       note(2 * count, leader.frozen.ledger?.version);
-      leader.beginning?.machines.forEach((held, index) => note(index, held.version, held.own));
-      leader.frozen.jobs?.forEach((held, index) => note(2 * count + 1 + index, held.version));
-      for (const look of leader.looks) note(2 * count + 1 + look.index, look.version);
+      leader.beginning?.machines.forEach((slot, index) => note(index, slot.version, slot.own));
+      leader.frozen.jobs?.forEach((slot, index) => note(2 * count + 1 + index, slot.version));
+      for (const pass of leader.jobPasses) note(2 * count + 1 + pass.index, pass.version);
       for (const mark of leader.marks) {
         note(mark.machine, mark.machineVersion);
         note(count + mark.machine, mark.nodeVersion);
@@ -77,10 +77,10 @@ export function createEncoder(): Encoder {
     const ranks = remembered.map(ranking);
     const ownRanks = owns.map(ranking);
     const rank = (slot: number, version: number | undefined): number => ranks[slot]?.(version) ?? -1;
-    const held = (slot: number, value: Held<KubeObject> | undefined): string =>
+    const textOf = (slot: number, value: Slot<KubeObject> | undefined): string =>
       value === undefined ? '-' : `${numberOf(value.object)}.${rank(slot, value.version)}.${ownRanks[slot]?.(value.own) ?? -1}`;
 
-    const parts: (string | number)[] = slots.map((slot, index) => held(index, slot[0]));
+    const parts: (string | number)[] = slots.map((slot, index) => textOf(index, slot[0]));
     for (const leader of world.leaders) {
       parts.push(`L${leader.epoch ?? '-'}`);
       const flights = leader.flights.map((flight) => {
@@ -90,9 +90,9 @@ export function createEncoder(): Encoder {
           typeof flight.what === 'string' ? flight.what : numberOf(flight.what),
           flight.epoch,
           flight.reads,
-          held(machine, flight.machine),
-          held(count + machine, flight.node),
-          held(2 * count, flight.ledger),
+          textOf(machine, flight.machine),
+          textOf(count + machine, flight.node),
+          textOf(2 * count, flight.ledger),
           ...(flight.gathered === undefined
             ? []
             : [...flight.gathered.machines, ...flight.gathered.nodes].map((each) => numberOf(each.object))),
@@ -101,26 +101,26 @@ export function createEncoder(): Encoder {
       parts.push(...flights.sort());
       parts.push(
         'f',
-        leader.frozen.machines === undefined ? '-' : leader.frozen.machines.map((each, index) => held(index, each)).join(':'),
+        leader.frozen.machines === undefined ? '-' : leader.frozen.machines.map((each, index) => textOf(index, each)).join(':'),
       );
-      parts.push(leader.frozen.nodes === undefined ? '-' : leader.frozen.nodes.map((each, index) => held(count + index, each)).join(':'));
-      parts.push(held(2 * count, leader.frozen.ledger));
+      parts.push(leader.frozen.nodes === undefined ? '-' : leader.frozen.nodes.map((each, index) => textOf(count + index, each)).join(':'));
+      parts.push(textOf(2 * count, leader.frozen.ledger));
       if (leader.beginning !== undefined) {
         // Lists that were made for a ledger that is gone are worth nothing.
         const isOfThisLedger = leader.beginning.version === world.ledger.version;
-        parts.push(isOfThisLedger ? 'b' : 'B', leader.beginning.machines.map((each, index) => held(index, each)).join(':'));
+        parts.push(isOfThisLedger ? 'b' : 'B', leader.beginning.machines.map((each, index) => textOf(index, each)).join(':'));
       }
       if (world.jobs.length > 0) {
         parts.push(
-          leader.frozen.jobs === undefined ? '-' : leader.frozen.jobs.map((each, index) => held(2 * count + 1 + index, each)).join(':'),
+          leader.frozen.jobs === undefined ? '-' : leader.frozen.jobs.map((each, index) => textOf(2 * count + 1 + index, each)).join(':'),
           leader.cycled.join(':'),
         );
-        const looks = leader.looks.map(({ index, version, job, ledger, machine, node, status }) =>
+        const passes = leader.jobPasses.map(({ index, version, job, ledger, machine, node, status }) =>
           [index, rank(2 * count + 1 + index, version), ...[job, ledger?.object, machine?.object, node?.object, status].map(numberOf)].join(
             ':',
           ),
         );
-        parts.push(...looks.sort());
+        parts.push(...passes.sort());
       }
       for (const mark of leader.marks)
         parts.push(
@@ -136,44 +136,44 @@ export function createEncoder(): Encoder {
     parts.push(
       world.instances.join(':'),
       world.pods.join(':'),
-      world.held.join(':'),
+      world.cordonedByHuman.join(':'),
       world.halted ? 1 : 0,
       world.time,
       world.lateEvictions,
     );
-    // Of a ledger that is there its epoch says it.
+    // Where the ledger exists its epoch shows it.
     parts.push((world.ledger.object?.status?.epoch ?? 0) > 0 ? '' : world.given, world.reborn, world.late.join(':'));
     parts.push(Object.values(world.budget).join(':'));
     return parts.join(',');
   }
 
   function mentions(world: World, text: string): boolean {
-    const holds = (value: object | undefined): boolean => texts[numberOf(value) - 1]?.includes(text) ?? false;
+    const contains = (value: object | undefined): boolean => texts[numberOf(value) - 1]?.includes(text) ?? false;
     return (
-      holds(world.ledger.object) ||
-      world.machines.some((held) => holds(held.object)) ||
-      world.nodes.some((held) => holds(held.object)) ||
-      world.agents.some((agent) => `"${agent.last}"`.includes(text) || holds(agent.order) || holds(agent.report)) ||
-      world.jobs.some((held) => holds(held.object)) ||
-      world.sites.some(holds) ||
+      contains(world.ledger.object) ||
+      world.machines.some((slot) => contains(slot.object)) ||
+      world.nodes.some((slot) => contains(slot.object)) ||
+      world.agents.some((agent) => `"${agent.last}"`.includes(text) || contains(agent.order) || contains(agent.report)) ||
+      world.jobs.some((slot) => contains(slot.object)) ||
+      world.sites.some(contains) ||
       world.late.some((id) => `"${id}"` === text) ||
       world.leaders.some(
         (leader) =>
           leader.flights.some(
             (flight) =>
-              (typeof flight.what === 'object' && holds(flight.what)) ||
-              holds(flight.machine?.object) ||
-              holds(flight.node?.object) ||
-              holds(flight.ledger?.object),
+              (typeof flight.what === 'object' && contains(flight.what)) ||
+              contains(flight.machine?.object) ||
+              contains(flight.node?.object) ||
+              contains(flight.ledger?.object),
           ) ||
-          (leader.frozen.machines ?? []).some((held) => holds(held.object)) ||
-          (leader.frozen.nodes ?? []).some((held) => holds(held.object)) ||
-          holds(leader.frozen.ledger?.object) ||
-          (leader.frozen.jobs ?? []).some((held) => holds(held.object)) ||
-          leader.looks.some(({ job, ledger, machine, node, status }) =>
-            [job, ledger?.object, machine?.object, node?.object, status].some(holds),
+          (leader.frozen.machines ?? []).some((slot) => contains(slot.object)) ||
+          (leader.frozen.nodes ?? []).some((slot) => contains(slot.object)) ||
+          contains(leader.frozen.ledger?.object) ||
+          (leader.frozen.jobs ?? []).some((slot) => contains(slot.object)) ||
+          leader.jobPasses.some(({ job, ledger, machine, node, status }) =>
+            [job, ledger?.object, machine?.object, node?.object, status].some(contains),
           ) ||
-          (leader.beginning?.machines ?? []).some((held) => holds(held.object)) ||
+          (leader.beginning?.machines ?? []).some((slot) => contains(slot.object)) ||
           leader.cycled.some((id) => `"${id}"` === text),
       )
     );

@@ -5,7 +5,7 @@ import type { Limits, Search } from './search.ts';
 
 /** `large`: the worlds that have too many states for every change too. */
 const LARGE = process.env['KUBENODE_EXPLORE'] === 'large';
-/** With `large`: seconds for each of those worlds; what is not visited by then is not judged. Absent: to the end. */
+/** With `large`: seconds for each of those worlds; what is not visited within this time is not judged. Absent: to the end. */
 const SECONDS = process.env['KUBENODE_EXPLORE_SECONDS'];
 const LIMIT_MS = SECONDS === undefined || SECONDS === '' ? undefined : Number(SECONDS) * 1000;
 

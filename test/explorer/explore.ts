@@ -43,13 +43,13 @@ export function initialWorld(scenario: Scenario): World {
     })),
     nodes: indexes
       .map((index) => ({ version: 1, object: nodeObject(index, 1) }))
-      .map((held, index) => (repair?.degraded === true && repair.ill[index] !== undefined ? degradedNode(held) : held)),
+      .map((slot, index) => (repair?.degraded === true && repair.ill[index] !== undefined ? degradedNode(slot) : slot)),
     ledger: { version: 1, object: ledgerObject(1) },
     leaders: Array.from({ length: scenario.leaders }, (_, index) => (index === 0 ? { ...DOWN, epoch: 1 } : DOWN)),
     agents: indexes.map(() => FRESH_AGENT),
     instances: objects.map((object) => object.metadata.uid),
     pods: indexes.map(() => (scenario.needs === 'Drain' ? (scenario.pods ?? 1) : repair === undefined ? 0 : (scenario.pods ?? 0))),
-    held: indexes.map(() => false),
+    cordonedByHuman: indexes.map(() => false),
     halted: false,
     time: 0,
     limit: scenario.limit ?? 1,
@@ -89,8 +89,8 @@ function movesOf(world: World, scenario: Scenario, identities: (world: World) =>
     ...natureMoves(world, scenario, () => identities(world)()),
   ];
   if (scenario.repair === undefined) return moves;
-  const quiet = moves.every((move) => move.fault);
-  if (quiet) moves.push({ label: 'time passes', world: timePassed(world), fault: false });
+  const onlyFaults = moves.every((move) => move.fault);
+  if (onlyFaults) moves.push({ label: 'time passes', world: timePassed(world), fault: false });
   else if (world.budget.expiry > 0) {
     const budget = { ...world.budget, expiry: world.budget.expiry - 1 };
     moves.push({ label: 'time passes early', world: timePassed({ ...world, budget }), fault: true });

@@ -18,14 +18,14 @@ import {
   POOL,
   withLeader,
   type Flight,
-  type Held,
+  type Slot,
   type Leader,
   type Scenario,
   type World,
   type Successor,
   type Identities,
 } from './world.ts';
-import { jobsIn, factsOf, hasPower, isSilent, viewOf, read, machineView, cellView } from './leader-view.ts';
+import { jobsIn, factsOf, hasPower, isStale, viewOf, read, machineView, cellView } from './leader-view.ts';
 import { DOWN } from './terms.ts';
 import { carryOut } from './effects.ts';
 
@@ -39,11 +39,11 @@ export function settle(world: World): World {
   const leaders = world.leaders.map((leader) => {
     const flights = leader.flights.filter((flight) => !loses(flight, world));
     const seen = stateOf(viewOf(leader, world).ledger.object ?? {}).epoch;
-    const looks = leader.looks.filter((look) => look.version === world.jobs[look.index]?.version);
-    const over = leader.epoch !== undefined && flights.length === 0 && looks.length === 0 && seen > leader.epoch;
-    if (flights.length === leader.flights.length && looks.length === leader.looks.length && !over) return leader;
+    const jobPasses = leader.jobPasses.filter((pass) => pass.version === world.jobs[pass.index]?.version);
+    const over = leader.epoch !== undefined && flights.length === 0 && jobPasses.length === 0 && seen > leader.epoch;
+    if (flights.length === leader.flights.length && jobPasses.length === leader.jobPasses.length && !over) return leader;
     changed = true;
-    return over ? DOWN : { ...leader, flights, looks };
+    return over ? DOWN : { ...leader, flights, jobPasses };
   });
   return changed ? { ...world, leaders } : world;
 }
@@ -65,8 +65,8 @@ function loses(flight: Flight, world: World): boolean {
   }
 }
 
-/** For good: neither comes again. What else a write is conditioned on may be as it was once more. */
-function isAnother(read: Held<KubeObject> | undefined, now: Held<KubeObject> | undefined): boolean {
+/** Permanently: neither comes again. What else a write is conditioned on may be as it was once more. */
+function isAnother(read: Slot<KubeObject> | undefined, now: Slot<KubeObject> | undefined): boolean {
   return read?.object !== undefined && (read.own !== now?.own || read.object.metadata.uid !== now?.object?.metadata.uid);
 }
 
@@ -80,7 +80,7 @@ export function startable(world: World, leader: Leader, scenario: Scenario, muta
   // A leader whose own store shows a later term begins nothing.
   if (state.epoch > epoch && mutation.epochIgnored !== true) return [];
   if (!runs(leader, 'cell')) {
-    const machines = cell.machines.flatMap((held) => (held.object === undefined ? [] : [held.object]));
+    const machines = cell.machines.flatMap((slot) => (slot.object === undefined ? [] : [slot.object]));
     for (const reservation of state.reservations.filter((each) => machines.every((machine) => machine.metadata.uid !== each.machineUID)))
       flights.push({ key: 'cell', what: { vanished: reservation }, epoch, reads: 0 });
     const asks = machines.some(
@@ -97,7 +97,7 @@ export function startable(world: World, leader: Leader, scenario: Scenario, muta
     if (step === undefined) continue;
     flights.push({
       key: index,
-      what: { step, time: world.time, halted: world.halted, limit: world.limit, silent: isSilent(world, index) },
+      what: { step, time: world.time, halted: world.halted, limit: world.limit, isStale: isStale(world, index) },
       epoch,
       reads: 0,
     });
@@ -106,7 +106,7 @@ export function startable(world: World, leader: Leader, scenario: Scenario, muta
 }
 
 /**
- * Whether a pass that began now and met nobody would write. One that would not is left out: what changes its mind is a later ledger, which
+ * Whether a pass that began now and met no other writer would write. One that would not is left out: what changes its mind is a later ledger, which
  * makes it lose, or a later store, and then it may as well begin later.
  */
 function grants(world: World, leader: Leader, scenario: Scenario, mutation: Mutation): boolean {
@@ -147,16 +147,16 @@ function actFor(
     act = reservationWrite(flight.epoch, () => cellView(world, leader, scenario, before, mutation), newID);
   } else if ('vanished' in flight.what) act = freeVanished(flight.what.vanished, flight.epoch);
   else {
-    const { step, silent } = flight.what;
+    const { step, isStale: stale } = flight.what;
     const name = machineName(Number(flight.key));
     act = actOf(step, {
       epoch: flight.epoch,
       machine: { namespace: POOL, name },
       node: name,
-      // Of the jobs the newest that the store has by then: it is asked while the act judges.
+      // The newest jobs that the store has at that time: it is read while the act judges.
       facts: factsOf(
         flight.what,
-        silent || (mutation.ignoresAgents === true && step.do === 'TakeOverForRepair'),
+        stale || (mutation.ignoresAgents === true && step.do === 'TakeOverForRepair'),
         viewOf(leader, world),
         hasPower(scenario),
       ),
@@ -213,7 +213,7 @@ export function advance(
   if ('stop' in move) return { label: `${name}: stops, ${move.stop}`, world: ended };
   const after = carryOut(ended, index, at, flight, move, scenario, mutation);
   const uid = world.machines[at]?.object?.metadata.uid;
-  // Of a ledger that is lost nobody knows which reservations it had.
+  // The reservations of a lost ledger are not known.
   const { epoch: now, reservations } = stateOf(world.ledger.object ?? {});
   const evicts =
     'effect' in move && move.effect.do === 'Evict' && now > 0 && reservations.every((reservation) => reservation.machineUID !== uid);

@@ -1,4 +1,4 @@
-/** What must hold in every state and across every step, and what the cell must always be able to reach. */
+/** What must be true in every state and across every step, and what the cell must always be able to reach. */
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { Machine } from '../../src/api/machine.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
@@ -6,11 +6,11 @@ import { failedComponents, isRecorded } from '../../src/controllers/machine/orde
 import { DEGRADED, hasForeignCordon, isCordoned, ownerOf } from '../../src/controllers/machine/cordon/cordon.ts';
 import { stateOf } from '../../src/defender/state.ts';
 import { isRepaired, orderedWrongly, repairEnded, repairsBrokenIn, takenOver } from './repair-invariants.ts';
-import { hears } from './repairs.ts';
+import { reporting } from './repairs.ts';
 import { machineName, type RepairPlan, type Scenario, type World } from './world.ts';
 
 const reservationsOf = (world: World) => stateOf(world.ledger.object ?? {}).reservations;
-/** Somebody deleted the ledger, and no term has begun in a new one: which reservations there are nobody knows. */
+/** The ledger was deleted, and no term has begun in a new one: its reservations are not known. */
 const isForgotten = (world: World): boolean => stateOf(world.ledger.object ?? {}).epoch === 0;
 const uidOf = (world: World, index: number): string | undefined => world.machines[index]?.object?.metadata.uid;
 
@@ -26,13 +26,13 @@ function isDisrupted(world: World, index: number): boolean {
 /** UIDs of machines that are reserved or that we disrupt. What a human alone did is not counted: it may exceed any limit. */
 function counted(world: World): Set<string> {
   const uids = new Set(reservationsOf(world).map((reservation) => reservation.machineUID));
-  world.machines.forEach((held, index) => {
-    const uid = held.object?.metadata.uid ?? machineName(index);
+  world.machines.forEach((slot, index) => {
+    const uid = slot.object?.metadata.uid ?? machineName(index);
     if (isDisrupted(world, index)) uids.add(uid);
-    if (world.held[index] === true) uids.delete(uid);
+    if (world.cordonedByHuman[index] === true) uids.delete(uid);
     // A node that hangs is unavailable by itself.
     const site = world.sites[index];
-    if (site !== undefined && !hears(site).kubelet) uids.delete(uid);
+    if (site !== undefined && !reporting(site).kubelet) uids.delete(uid);
   });
   return uids;
 }
@@ -53,11 +53,11 @@ export function brokenIn(world: World, humans: boolean): string[] {
   const epochs = world.leaders.flatMap(({ epoch }) => epoch ?? []);
   if (new Set(epochs).size < epochs.length) broken.push('D1: two terms have one epoch');
   if (uids.size < reservations.length) broken.push('invariant 6: two reservations for one machine');
-  world.machines.forEach((held, index) => {
-    if (world.agents[index]?.state === 'acting' && !isForgotten(world) && !uids.has(held.object?.metadata.uid ?? ''))
+  world.machines.forEach((slot, index) => {
+    if (world.agents[index]?.state === 'acting' && !isForgotten(world) && !uids.has(slot.object?.metadata.uid ?? ''))
       broken.push(`invariant 2: the agent of ${machineName(index)} acts without a reservation`);
     const node = world.nodes[index]?.object;
-    if (world.held[index] === true && node !== undefined && !isCordoned(node))
+    if (world.cordonedByHuman[index] === true && node !== undefined && !isCordoned(node))
       broken.push(`invariant 6: the human's cordon of ${machineName(index)} was lifted`);
   });
   return broken;
@@ -88,11 +88,11 @@ function evictions(before: World, after: World): string[] {
 /** A reservation of a machine that a human has made unavailable, by a cordon or by deleting its Node, adds nothing. */
 function wrongReservations(before: World, after: World): string[] {
   const known = new Set(reservationsOf(before).map((reservation) => reservation.machineUID));
-  const isOfHuman = (index: number): boolean => after.held[index] === true || after.nodes[index]?.object === undefined;
+  const isOfHuman = (index: number): boolean => after.cordonedByHuman[index] === true || after.nodes[index]?.object === undefined;
   const adds = reservationsOf(after).some(
     (reservation) =>
       !known.has(reservation.machineUID) &&
-      !isOfHuman(after.machines.findIndex((held) => held.object?.metadata.uid === reservation.machineUID)),
+      !isOfHuman(after.machines.findIndex((slot) => slot.object?.metadata.uid === reservation.machineUID)),
   );
   return adds ? tooMany(after) : [];
 }
@@ -140,7 +140,7 @@ function releases(before: World, after: World): string[] {
   const left = new Set(reservationsOf(after).map((reservation) => reservation.id));
   return reservationsOf(before).flatMap((reservation) => {
     if (left.has(reservation.id)) return [];
-    const machine = before.machines.find((held) => held.object?.metadata.uid === reservation.machineUID)?.object;
+    const machine = before.machines.find((slot) => slot.object?.metadata.uid === reservation.machineUID)?.object;
     const successor = reservationsOf(after).find((each) => each.machineUID === reservation.machineUID);
     if (
       machine === undefined ||
@@ -167,19 +167,19 @@ function hasEnded(world: World, machine: Machine, reservation: LedgerReservation
 export function isConverged(world: World, scenario?: Scenario): boolean {
   if (scenario?.repair !== undefined) return isRepairedAll(world, scenario.repair, !fallsIllAgain(scenario));
   if (world.halted || reservationsOf(world).some((reservation) => !waitsForTime(world, reservation))) return false;
-  // A Degraded node takes its place in every limit until a human has seen to it; others may have to wait for that.
-  const places = world.machines.filter((_, index) => needsHuman(world, index)).length;
+  // A Degraded node counts in every limit until a human has seen to it; others may have to wait for that.
+  const used = world.machines.filter((_, index) => needsHuman(world, index)).length;
   return world.machines.every(
-    (_, index) => needsHuman(world, index) || isDone(world, index) || (places >= world.limit && waits(world, index)),
+    (_, index) => needsHuman(world, index) || isDone(world, index) || (used >= world.limit && waits(world, index)),
   );
 }
 
-/** A node that waits for a human takes its place; others may have to wait for that. */
+/** A node that waits for a human counts in every limit; others may have to wait for that. */
 function isRepairedAll(world: World, repair: RepairPlan, strictly: boolean): boolean {
-  const places = world.nodes.filter(({ object }) => object !== undefined && ownerOf(object) === DEGRADED).length;
-  const idle = world.leaders.every((leader) => leader.flights.length === 0 && leader.looks.length === 0);
+  const used = world.nodes.filter(({ object }) => object !== undefined && ownerOf(object) === DEGRADED).length;
+  const idle = world.leaders.every((leader) => leader.flights.length === 0 && leader.jobPasses.length === 0);
   if (!idle) return false;
-  return world.machines.every((_, index) => isRepaired(world, index, repair, strictly) || (places >= world.limit && blocked(world, index)));
+  return world.machines.every((_, index) => isRepaired(world, index, repair, strictly) || (used >= world.limit && blocked(world, index)));
 }
 
 /**
@@ -191,7 +191,7 @@ function fallsIllAgain({ budget, repair }: Scenario): boolean {
   return (budget.sickens ?? 0) + (budget.cuts ?? 0) + (budget.hangs ?? 0) > 0 || stopped;
 }
 
-/** It asks, and the places are taken. */
+/** It asks, and the limit is used up. */
 const blocked = (world: World, index: number): boolean =>
   world.jobs[index]?.object?.status?.phase === 'Pending' && reservationsOf(world).length === 0 && ownerOn(world, index) === undefined;
 
@@ -202,7 +202,7 @@ const ownerOn = (world: World, index: number): string | undefined => {
 
 /** A dead node's reservation without an order goes when its time has passed, which this world may have no more of. */
 function waitsForTime(world: World, reservation: LedgerReservation): boolean {
-  const index = world.machines.findIndex((held) => held.object?.metadata.uid === reservation.machineUID);
+  const index = world.machines.findIndex((slot) => slot.object?.metadata.uid === reservation.machineUID);
   const dead = world.agents[index]?.state === 'dead' && reservation.kind !== 'Delete';
   return dead && world.budget.expiry === 0 && world.machines[index]?.object?.spec.operation?.id !== reservation.id;
 }

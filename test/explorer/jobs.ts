@@ -8,8 +8,8 @@ import type { JobView } from '../../src/controllers/remedy-job/observe.ts';
 import { stateOf } from '../../src/defender/state.ts';
 import { takeSnapshot, type Snapshot } from '../../src/rules/snapshot.ts';
 import type { Mutation } from './mutants.ts';
-import { hears, needsRepair, SICK } from './repairs.ts';
-import { replaced, TIMES, type Cell, type Held, type Leader, type Look, type Site, type World } from './world.ts';
+import { reporting, needsRepair, SICK } from './repairs.ts';
+import { replaced, TIMES, type Cell, type Slot, type Leader, type JobPass, type Site, type World } from './world.ts';
 
 interface JobMove {
   label: string;
@@ -17,18 +17,18 @@ interface JobMove {
   jobs: World['jobs'];
 }
 
-/** Looks that begin, go on and end. */
+/** Passes that begin, go on and end. */
 export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mutation): JobMove[] {
   const moves: JobMove[] = [];
-  const others = (look: Look): readonly Look[] => leader.looks.filter((each) => each !== look);
-  for (const look of leader.looks) moves.push({ jobs: world.jobs, ...goOn(world, leader, look, others(look), mutation) });
-  // One at a time: looks at different jobs share nothing.
-  if (leader.looks.length > 0) return moves;
-  cell.jobs.forEach((held, index) => {
-    const { object: job, version } = held;
+  const others = (pass: JobPass): readonly JobPass[] => leader.jobPasses.filter((each) => each !== pass);
+  for (const pass of leader.jobPasses) moves.push({ jobs: world.jobs, ...goOn(world, leader, pass, others(pass), mutation) });
+  // One at a time: passes over different jobs share nothing.
+  if (leader.jobPasses.length > 0) return moves;
+  cell.jobs.forEach((slot, index) => {
+    const { object: job, version } = slot;
     if (job === undefined || isFinished(job)) return;
     const reported = reportedOf(job, jobView(world, cell, index, job, mutation.jobsByStores === true), mutation);
-    const label = `looks at the job of m${index}`;
+    const label = `reconciles the job of m${index}`;
     if (reported === 'Read') {
       // As src/controllers/remedy-job/observe.ts has it: before it has a reservation all is read at once, and the ledger may come last.
       const asks = job.status?.phase === undefined || job.status.phase === 'Pending';
@@ -36,7 +36,7 @@ export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mut
       moves.push({
         label: `${label}: reads the ${asks ? 'machine' : 'ledger'}`,
         jobs: world.jobs,
-        leader: withLooks(leader, [{ index, version, job, ...first }]),
+        leader: withJobPasses(leader, [{ index, version, job, ...first }]),
       });
     } else if (reported !== undefined) {
       const jobs = written(world, index, version, job, reported, mutation);
@@ -49,16 +49,16 @@ export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mut
 function goOn(
   world: World,
   leader: Leader,
-  look: Look,
-  others: readonly Look[],
+  pass: JobPass,
+  others: readonly JobPass[],
   mutation: Mutation,
 ): Omit<JobMove, 'jobs'> & Partial<Pick<JobMove, 'jobs'>> {
-  const { index, version, job, ledger, machine, node, status } = look;
-  const label = `looks at the job of m${index}`;
+  const { index, version, job, ledger, machine, node, status } = pass;
+  const label = `reconciles the job of m${index}`;
   if (status !== undefined)
     return {
       label: `${label}: ${status.phase ?? ''}`,
-      leader: withLooks(leader, others),
+      leader: withJobPasses(leader, others),
       jobs: written(world, index, version, job, status, mutation),
     };
   const read: Cell = {
@@ -70,11 +70,11 @@ function goOn(
   const rest = ledger === undefined ? 'ledger' : 'machine';
   const reported = reportedOf(job, jobView(world, read, index, job, true), mutation);
   if (reported === undefined || reported === 'Read')
-    return { label: `${label}: reads the ${rest}, and waits`, leader: withLooks(leader, others) };
-  return { label: `${label}: reads the ${rest}`, leader: withLooks(leader, [...others, { index, version, job, status: reported }]) };
+    return { label: `${label}: reads the ${rest}, and waits`, leader: withJobPasses(leader, others) };
+  return { label: `${label}: reads the ${rest}`, leader: withJobPasses(leader, [...others, { index, version, job, status: reported }]) };
 }
 
-const withLooks = (leader: Leader, looks: readonly Look[]): Leader => ({ ...leader, looks });
+const withJobPasses = (leader: Leader, jobPasses: readonly JobPass[]): Leader => ({ ...leader, jobPasses });
 
 /** A merge patch of what differs, which the server refuses where the job has changed. */
 function written(
@@ -85,10 +85,10 @@ function written(
   status: RemedyOperationJobStatus,
   mutation: Mutation,
 ): World['jobs'] {
-  const held = world.jobs[index];
-  if (held?.object === undefined || held.object.metadata.uid !== job.metadata.uid) return world.jobs;
-  if (held.version !== version && mutation.jobsUnconditioned !== true) return world.jobs;
-  return replaced(world.jobs, index, { version: held.version + 1, object: { ...held.object, status } });
+  const slot = world.jobs[index];
+  if (slot?.object === undefined || slot.object.metadata.uid !== job.metadata.uid) return world.jobs;
+  if (slot.version !== version && mutation.jobsUnconditioned !== true) return world.jobs;
+  return replaced(world.jobs, index, { version: slot.version + 1, object: { ...slot.object, status } });
 }
 
 /** What is to be written; undefined: nothing. What only shows people how far a job is would be a state of its own at each step, and decides nothing. */
@@ -125,9 +125,9 @@ function jobView(world: World, cell: Cell, index: number, job: Stored<RemedyOper
   };
 }
 
-/** Detectors speak at every moment where anything on the node does: another heartbeat than that of the action's end is there at once. */
-function snapshotOf(machine: Stored<Machine>, node: Held<Node>['object'], site: Site, job: Stored<RemedyOperationJob>): Snapshot {
-  const on = hears(site).kubelet;
+/** Detectors report at every moment where anything on the node does: a heartbeat after the action's end is there at once. */
+function snapshotOf(machine: Stored<Machine>, node: Slot<Node>['object'], site: Site, job: Stored<RemedyOperationJob>): Snapshot {
+  const on = reporting(site).kubelet;
   const beat = job.status?.phase === 'Verifying' ? '2026-11-20T00:00:00Z' : '2026-11-19T23:59:00Z';
   const conditions = [
     {
@@ -151,7 +151,7 @@ function snapshotOf(machine: Stored<Machine>, node: Held<Node>['object'], site: 
     node: node === undefined ? undefined : { ...node, status: { ...node.status, conditions } },
     heartbeats: { nodeUID: node?.metadata.uid ?? '', byType: new Map(conditions.map(({ type }) => [type, { value: beat, aliveMs }])) },
     kubeletFreshUntilMs: nowMs + (on ? 1 : -1),
-    agentFreshUntilMs: nowMs + (hears(site).agent ? 1 : -1),
+    agentFreshUntilMs: nowMs + (reporting(site).agent ? 1 : -1),
     peers: {},
     pause: { paused: false, releasedAtMs: undefined },
   });

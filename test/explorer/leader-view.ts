@@ -10,8 +10,8 @@ import type { PassView } from '../../src/controllers/machine/reservation/pass.ts
 import { cellOf, type CellParts } from '../../src/controllers/machine/testing/cell-of.ts';
 import { reservationOfMachine, stateOf } from '../../src/defender/state.ts';
 import type { Mutation } from './mutants.ts';
-import { hears } from './repairs.ts';
-import { POOL, SET_UID, TIMES, FRESH_SITE, type Cell, type Held, type Leader, type Mark, type Scenario, type World } from './world.ts';
+import { reporting } from './repairs.ts';
+import { POOL, SET_UID, TIMES, FRESH_SITE, type Cell, type Slot, type Leader, type Mark, type Scenario, type World } from './world.ts';
 
 /** The set allows every machine: what is explored is the cluster's limit. */
 const sets = [false, true].map(
@@ -30,7 +30,7 @@ export const jobsIn = (cell: Cell): AskFacts['jobsOf'] => {
 
 export function factsOf(
   { time, halted, limit }: Pick<World, 'time' | 'halted' | 'limit'>,
-  silent: boolean,
+  stale: boolean,
   cell: Cell,
   powers: boolean,
 ): AskFacts {
@@ -41,21 +41,21 @@ export function factsOf(
     policies: policiesOf(limit),
     jobsOf: jobsIn(cell),
     canPowerCycle: () => powers,
-    agentAnswers: !silent,
+    agentAnswers: !stale,
   };
 }
 
 export const hasPower = ({ repair }: Scenario): boolean => repair !== undefined && repair.powerless !== true;
 
 /** Whether the Lease of this machine's agent is stale. */
-export function isSilent(world: World, index: number): boolean {
+export function isStale(world: World, index: number): boolean {
   const site = world.sites[index];
-  return world.agents[index]?.state === 'dead' || (site !== undefined && !hears(site).agent);
+  return world.agents[index]?.state === 'dead' || (site !== undefined && !reporting(site).agent);
 }
 
 export const kubeletAnswers = (world: World, index: number): boolean => {
   const site = world.sites[index];
-  return site === undefined || hears(site).kubelet;
+  return site === undefined || reporting(site).kubelet;
 };
 
 /** What a leader's stores show. */
@@ -67,9 +67,9 @@ export const viewOf = (leader: Leader, world: World): Cell => ({
 });
 
 /** An object as a live read gives it. */
-export function read<T extends KubeObject>(held: Held<T> | undefined): Stored<T> | undefined {
-  if (held?.object === undefined) return undefined;
-  const { own, version, object } = held;
+export function read<T extends KubeObject>(slot: Slot<T> | undefined): Stored<T> | undefined {
+  if (slot?.object === undefined) return undefined;
+  const { own, version, object } = slot;
   const metadata = { ...object.metadata, resourceVersion: String(version) };
   if (object.kind === 'Machine') metadata.generation = own ?? 0;
   if (object.kind === 'Node' && own !== undefined) metadata.annotations = { ...metadata.annotations, [ANNOTATIONS.nodeWrite]: String(own) };
@@ -90,7 +90,7 @@ export function machineView(
   const site = world.sites[index] ?? FRESH_SITE;
   const reservation = reservationOfMachine(stateOf(cell.ledger.object ?? {}), machine.metadata.uid);
   const ignored = mutation.ignoresAgents === true && reservation !== undefined && machine.spec.operation?.id === reservation.id;
-  const silent = isSilent(world, index) || ignored;
+  const stale = isStale(world, index) || ignored;
   const instance = world.instances[index] === machine.metadata.uid;
   const view: MachineView = {
     nowMs: TIMES[world.time],
@@ -103,7 +103,7 @@ export function machineView(
       ? { state: 'Present', instance: { providerID: providerID ?? '', state: site.power, addresses: [] } }
       : { state: 'Absent' },
     kubeletAnswers: kubeletAnswers(world, index),
-    facts: factsOf(world, silent, cell, hasPower(scenario)),
+    facts: factsOf(world, stale, cell, hasPower(scenario)),
     pods: undefined,
     nodeDrift: false,
     notOnNode: [],
@@ -132,10 +132,10 @@ export function cellView(
   const passed = leader.marks.every((mark) => !mark.own || markPassed(mark, at));
   const parts: CellParts = {
     facts: factsOf(world, false, at, hasPower(scenario)),
-    machines: at.machines.flatMap((held) => (held.object === undefined ? [] : [held.object])),
+    machines: at.machines.flatMap((slot) => (slot.object === undefined ? [] : [slot.object])),
     nodeNamed: (name) => at.nodes[Number(name.slice(1))]?.object,
     kubeletAnswers: (name) => kubeletAnswers(world, Number(name.slice(1))),
-    agentAnswers: (machine) => !isSilent(world, Number(machine.metadata.name.slice(1))),
+    agentAnswers: (machine) => !isStale(world, Number(machine.metadata.name.slice(1))),
     askingSince: () => 0,
     stale: passed ? undefined : 'a release is not seen',
   };

@@ -40,11 +40,11 @@ export function leaderMoves(world: World, index: number, scenario: Scenario, ide
 /** Finalizer and Node of a machine whose instance is gone: each one conditioned write, made only after the provider's proof. */
 function finalizations(world: World, index: number, leader: Leader, scenario: Scenario, mutation: Mutation): Successor[] {
   const cell = viewOf(leader, world);
-  return world.machines.flatMap((held, at): Successor[] => {
+  return world.machines.flatMap((slot, at): Successor[] => {
     const view = machineView(world, leader, cell, at, scenario, mutation);
     const finalize = view !== undefined && decide(view).steps.some((step) => step.do === 'Finalize');
     if (!finalize || runs(leader, at) || mutation.epochIgnored === true) return [];
-    if (held.object === undefined || held.object.metadata.uid !== view.machine.metadata.uid) return [];
+    if (slot.object === undefined || slot.object.metadata.uid !== view.machine.metadata.uid) return [];
     const node = world.nodes[at];
     if (node?.object?.spec?.providerID === view.providerID && node !== undefined)
       return [
@@ -57,7 +57,7 @@ function finalizations(world: World, index: number, leader: Leader, scenario: Sc
     return [
       {
         label: `leader ${index} takes the finalizer off ${machineName(at)}`,
-        world: { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object: undefined }) },
+        world: { ...world, machines: replaced(world.machines, at, { version: slot.version + 1, object: undefined }) },
         fault: false,
       },
     ];

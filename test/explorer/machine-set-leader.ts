@@ -48,7 +48,11 @@ export function leaderMoves(world: World, index: number, scenario: Scenario): St
   if (leader.epoch < world.epoch)
     moves.push({ label: `${who} learns that it is deposed`, world: withLeader(world, index, DOWN), fault: false });
   if (leader.frozen !== undefined)
-    moves.push({ label: `${who}'s stores catch up`, world: withLeader(world, index, { frozen: undefined, holds: false }), fault: false });
+    moves.push({
+      label: `${who}'s stores catch up`,
+      world: withLeader(world, index, { frozen: undefined, awaitsStores: false }),
+      fault: false,
+    });
   else if (world.budget.stale > 0) {
     const frozen: Store = { set: world.set, machines: world.machines };
     moves.push({ label: `${who}'s stores stop following`, world: withLeader(spent(world, 'stale'), index, { frozen }), fault: true });
@@ -74,7 +78,7 @@ export function leaderMoves(world: World, index: number, scenario: Scenario): St
     const unsettled = isMark
       ? [...leader.unsettled.filter(([at]) => at !== call.index), [call.index, call.version] as const]
       : leader.unsettled;
-    const lost = withLeader(spent(world, 'lostReply'), index, { flight: undefined, frozen: undefined, holds: false, unsettled });
+    const lost = withLeader(spent(world, 'lostReply'), index, { flight: undefined, frozen: undefined, awaitsStores: false, unsettled });
     moves.push({ label: `${who} waits for an answer in vain`, world: { ...lost, late: [...lost.late, call] }, fault: true });
   }
   return moves;
@@ -82,7 +86,7 @@ export function leaderMoves(world: World, index: number, scenario: Scenario): St
 
 function begin(world: World, leader: Leader, scenario: Scenario): Flight | undefined {
   const { mutation = {} } = scenario;
-  if (leader.holds) return undefined;
+  if (leader.awaitsStores) return undefined;
   const store = leader.frozen ?? { set: world.set, machines: world.machines };
   const view = viewOf(store, scenario);
   const creates = decideMachineSet(view).create.length;
@@ -102,11 +106,11 @@ function firstStage(creates: number, names: readonly number[], mutation: Mutatio
   return mutation.createsUnchecked === true ? 'create' : 'check';
 }
 
-/** While nobody says how many, what was there is made good. */
+/** While no number is given, what was there is made good. */
 const mostEver = (world: World, { machines, scales }: Scenario): number =>
   Math.max(machines, ...scales.slice(0, world.scaled).map((each) => each ?? 0));
 
-/** The status: what a set keeps while nobody says how many, and the names that nobody has seen yet; written on condition of the set as it was seen. */
+/** The status: what a set keeps while no number is given, and the names that are not observed yet; written on condition of the set as it was seen. */
 function keepNumber(world: World, index: number, leader: Leader, scenario: Scenario): Step[] {
   const store = leader.frozen ?? { set: world.set, machines: world.machines };
   const view = viewOf(store, scenario);
@@ -115,7 +119,7 @@ function keepNumber(world: World, index: number, leader: Leader, scenario: Scena
   const isSame = keptReplicas === store.set.keptReplicas && making.length === store.set.making.length;
   if (isSame || store.set.version !== world.set.version) return [];
   const set = { ...world.set, version: world.set.version + 1, keptReplicas, making };
-  const next = withLeader({ ...world, set }, index, leader.frozen === undefined ? {} : { holds: true });
+  const next = withLeader({ ...world, set }, index, leader.frozen === undefined ? {} : { awaitsStores: true });
   return [{ label: `leader ${index} writes the status`, world: next, fault: false }];
 }
 
@@ -150,9 +154,9 @@ function advance(world: World, index: number, leader: Leader, flight: Flight, sc
       const noted = noteNames(world, flight.store.set.version, flight.names);
       const isLost = noted === world;
       const next: Flight = { ...flight, stage: 'create' };
-      const holds = leader.holds || (!isLost && leader.frozen !== undefined);
+      const awaitsStores = leader.awaitsStores || (!isLost && leader.frozen !== undefined);
       const label = `${who} notes names for machines${isLost ? ' and loses' : ''}`;
-      return { label, world: withLeader(noted, index, { flight: isLost ? undefined : next, holds }) };
+      return { label, world: withLeader(noted, index, { flight: isLost ? undefined : next, awaitsStores }) };
     }
     case 'check': {
       const isCurrent =
@@ -162,11 +166,11 @@ function advance(world: World, index: number, leader: Leader, flight: Flight, sc
     case 'create': {
       const creates = flight.creates - 1;
       const next = creates > 0 ? { ...flight, creates, names: flight.names.slice(1) } : afterCreates(flight, leader, scenario);
-      const holds = leader.holds || leader.frozen !== undefined;
+      const awaitsStores = leader.awaitsStores || leader.frozen !== undefined;
       const call = nextCall(flight, leader.epoch);
       const made = call === undefined ? world : arrive(world, call, mutation);
       const broken = call === undefined ? {} : brokenBy(world, made, call);
-      return { label: `${who} makes a machine`, world: withLeader(made, index, { flight: next, holds }), ...broken };
+      return { label: `${who} makes a machine`, world: withLeader(made, index, { flight: next, awaitsStores }), ...broken };
     }
     case 'list': {
       const listed = mutation.victimsFromStore === true ? flight.store.machines : world.machines;
@@ -184,11 +188,11 @@ function advance(world: World, index: number, leader: Leader, flight: Flight, sc
       // One that could not be taken back is perhaps gone: the others are, and nothing else is written.
       const rest = isLost ? (call.epoch < 1 ? calls.filter((each) => each.do === 'mark' && each.epoch < 1) : []) : calls;
       const next = rest.length === 0 ? undefined : { ...flight, calls: rest };
-      const holds = leader.holds || (!isLost && leader.frozen !== undefined);
+      const awaitsStores = leader.awaitsStores || (!isLost && leader.frozen !== undefined);
       const what = call.epoch === UNMARKED ? 'takes back the mark of' : call.epoch === NO_TERM ? 'makes void the mark of' : 'marks';
       const label = `${who} ${what} m${call.index}${isLost ? ' and loses' : ''}`;
       const broken = isLost ? undefined : brokenBy(world, landed, call);
-      return { label, world: withLeader(landed, index, { flight: next, unsettled, holds }), ...broken };
+      return { label, world: withLeader(landed, index, { flight: next, unsettled, awaitsStores }), ...broken };
     }
     default:
       return flight.stage satisfies never;

@@ -1,4 +1,4 @@
-/** The world of one MachineSet: two processes that may lead, a machine controller of which only the outcomes are played, and people. */
+/** The world of one MachineSet: two processes that may lead, a machine controller, with its outcomes alone, and people. */
 import { API_VERSION } from '../../src/api/kind.ts';
 import type { Machine } from '../../src/api/machine.ts';
 import type { MachineSet } from '../../src/api/machine-set.ts';
@@ -66,8 +66,8 @@ export interface Leader {
   flight: Flight | undefined;
   /** Stores that have stopped following the server. */
   frozen: Store | undefined;
-  /** It has written what its frozen stores do not show: the queue holds the key. */
-  holds: boolean;
+  /** It has written what its frozen stores do not show: the key waits in the queue until they catch up. */
+  awaitsStores: boolean;
   /** By machine, the version that a mark was conditioned on whose answer was lost. */
   unsettled: readonly (readonly [index: number, version: number])[];
 }
@@ -75,7 +75,7 @@ export interface Leader {
 export interface World extends Store {
   epoch: number;
   leaders: readonly Leader[];
-  /** Calls that nobody waits for any more, and that may still arrive. */
+  /** Calls that no process waits for any more, and that may still arrive. */
   late: readonly Call[];
   /** How far each machine's way out has come, by the ledger and its Node. */
   reservations: readonly ('none' | 'granted' | 'drained')[];
@@ -121,8 +121,8 @@ export interface Scenario {
 }
 
 export type Step = Move<World>;
-export const DOWN: Leader = { epoch: 0, flight: undefined, frozen: undefined, holds: false, unsettled: [] };
-/** More than anybody asks for: `replicas` is left out, and none is to go. */
+export const DOWN: Leader = { epoch: 0, flight: undefined, frozen: undefined, awaitsStores: false, unsettled: [] };
+/** More than any commit asks for: `replicas` is left out, and none is to go. */
 export const NONE_TO_GO = 99;
 
 export const replaced = <T>(list: readonly T[], index: number, value: T): T[] => list.map((each, at) => (at === index ? value : each));
@@ -270,8 +270,13 @@ export function keyOf(world: World): string {
     world.late.map(call).toSorted().join(';'),
     world.deletions.map((each) => `${each.index}:${rank(each.index, each.version)}`).join(';'),
   );
-  for (const { epoch, flight, frozen, holds, unsettled } of world.leaders) {
-    parts.push(epoch, store(frozen), holds ? 1 : 0, unsettled.map(([index, version]) => `${index}:${rank(index, version)}`).join(';'));
+  for (const { epoch, flight, frozen, awaitsStores, unsettled } of world.leaders) {
+    parts.push(
+      epoch,
+      store(frozen),
+      awaitsStores ? 1 : 0,
+      unsettled.map(([index, version]) => `${index}:${rank(index, version)}`).join(';'),
+    );
     if (flight === undefined) continue;
     parts.push(
       flight.stage,

@@ -99,8 +99,8 @@ function timeoutMoves(world: World, index: number, kept: Kept): Step[] {
 
 /** Deletions that were sent arrive, be it late. */
 function deletionMoves(world: World, { mutation = {} }: Scenario): Step[] {
-  return world.deletions.map(({ index, version }, place) => {
-    const deletions = world.deletions.filter((_, at) => at !== place);
+  return world.deletions.map(({ index, version }, position) => {
+    const deletions = world.deletions.filter((_, at) => at !== position);
     const kept = world.machines[index];
     const lands = isAliveHere(kept) && (kept?.version === version || mutation.deletionsUnconditioned === true);
     if (kept === undefined || !lands)
@@ -161,11 +161,11 @@ function peopleMoves(world: World, { scales }: Scenario): Step[] {
       const spared = overtaken(machine({ retire: UNMARKED }), index);
       const excuses = replaced(world.excuses, index, { least: 0, byHand: 0 });
       const budget = { ...world.budget, spare: world.budget.spare - 1 };
-      moves.push({ label: `somebody takes back the mark of m${index}`, world: { ...spared, excuses, budget }, fault: true });
+      moves.push({ label: `a person takes back the mark of m${index}`, world: { ...spared, excuses, budget }, fault: true });
     }
     if (world.budget.hold > 0 && kept.held !== true) {
       const budget = { ...world.budget, hold: world.budget.hold - 1 };
-      moves.push({ label: `somebody holds m${index}`, world: { ...machine({ held: true }), budget }, fault: true });
+      moves.push({ label: `a person puts a hold on m${index}`, world: { ...machine({ held: true }), budget }, fault: true });
     }
   });
   if (world.budget.humanDelete > 0)
@@ -174,14 +174,14 @@ function peopleMoves(world: World, { scales }: Scenario): Step[] {
       const next = excused(world, (each) => ({ ...each, byHand: each.byHand + 1 }));
       const machines = replaced(world.machines, index, { ...kept, version: kept.version + 1, deleting: true });
       const budget = { ...world.budget, humanDelete: world.budget.humanDelete - 1 };
-      moves.push({ label: `somebody deletes m${index}`, world: { ...next, machines, budget }, fault: true });
+      moves.push({ label: `a person deletes m${index}`, world: { ...next, machines, budget }, fault: true });
     });
   return moves;
 }
 
 function lateMoves(world: World, { mutation = {} }: Scenario): Step[] {
-  return world.late.flatMap((call, place): Step[] => {
-    const late = world.late.filter((_, at) => at !== place);
+  return world.late.flatMap((call, position): Step[] => {
+    const late = world.late.filter((_, at) => at !== position);
     const rest = { ...world, late };
     const landed = arrive(rest, call, mutation);
     const what = nameOf(call);

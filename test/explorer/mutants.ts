@@ -20,7 +20,7 @@ export interface Mutation {
   epochIgnored?: boolean;
   /** A new term begins with stores that are as old as before. */
   coldTerm?: boolean;
-  /** The pass looks at its stores when it first reads something, which must then not be the ledger. */
+  /** The pass reads its stores when it first reads something, which must then not be the ledger. */
   gatherFirst?: boolean;
   /** A new term goes on with a store of jobs that is as old as before. */
   coldJobs?: boolean;
@@ -29,11 +29,11 @@ export interface Mutation {
   /** A job's end is decided by stores that may be old. */
   jobsByStores?: boolean;
   reported?: (status: RemedyOperationJobStatus) => RemedyOperationJobStatus;
-  /** The agent of an order under way is taken for silent. */
+  /** The agent of an order under way is treated as stale. */
   ignoresAgents?: boolean;
   /** The provider does not learn for which operation it cycles the power. */
   keyless?: boolean;
-  /** An operation ends although somebody may still ask the provider for something in its name. */
+  /** An operation ends although a leader may still ask the provider for something in its name. */
   unretired?: boolean;
   /** Pods are taken by force without asking the provider again. */
   oldProof?: boolean;
@@ -51,7 +51,7 @@ export interface Mutant {
   mutation: Mutation;
   /** Where it shows. */
   scenario: Scenario;
-  /** What the explorer must say. */
+  /** What the explorer must report. */
   caughtBy: RegExp;
 }
 
@@ -73,7 +73,7 @@ function blind(act: Act, flight: Flight): Act {
 export const only = (name: string | readonly string[], change: (act: Act, flight: Flight) => Act) => (act: Act, flight: Flight) =>
   (typeof name === 'string' ? [name] : name).includes(act.name) ? change(act, flight) : act;
 
-/** Makes the Node schedulable whoever's cordon it is. */
+/** Makes the Node schedulable under any cordon. */
 export const clearAny = (act: Act): Act => ({
   ...act,
   judge(seen) {
@@ -158,7 +158,7 @@ export const MUTANTS: Mutant[] = [
     caughtBy: /D4/,
   },
   {
-    rule: 'D4: the pass looks at its stores before it reads the ledger',
+    rule: 'D4: the pass reads its stores before it reads the ledger',
     mutation: { gatherFirst: true, act: only('reserve', (act) => ({ ...act, reads: ['machine', 'ledger'] })) },
     scenario: world({ leaders: 1, flights: 2, fails: 'not-restored', budget: { takeover: 0 } }),
     caughtBy: /invariant 2/,
@@ -190,7 +190,7 @@ export const MUTANTS: Mutant[] = [
     caughtBy: /D5|invariant 2/,
   },
   {
-    rule: 'D6: the reservation goes without a mark on the Machine',
+    rule: 'D6: the reservation is removed without a mark on the Machine',
     mutation: {
       step: (_, step) => (step?.do === 'WriteCancelled' ? { do: 'FreeCancelled', reservation: step.reservation, why: '' } : step),
       act: only('free-cancelled', (act, flight) => ({
@@ -295,7 +295,7 @@ export const MUTANTS: Mutant[] = [
     caughtBy: /C4|invariant/,
   },
   {
-    rule: 'C4: an uncordon does not look whose cordon it is',
+    rule: 'C4: an uncordon does not check whose cordon it is',
     mutation: { act: only('settle', clearAny) },
     scenario: world({ budget: { cordonByHuman: 1 } }),
     caughtBy: /invariant 6/,

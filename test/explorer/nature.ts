@@ -7,7 +7,7 @@ import { isCoded } from '../../src/api/errors.ts';
 import { operatorRelease } from '../../src/controllers/machine/order/operator-release.ts';
 import { isCordoned } from '../../src/controllers/machine/cordon/cordon.ts';
 import { isFinished } from '../../src/api/remedy-operation-job.ts';
-import { hears, repairMoves, rungsLeft } from './repairs.ts';
+import { reporting, repairMoves, rungsLeft } from './repairs.ts';
 import {
   component,
   entry,
@@ -28,12 +28,12 @@ const OLD = '1.0.0';
 const NEW = '2.0.0';
 
 function withMachine(world: World, index: number, change: (machine: Stored<Machine>) => Stored<Machine>): World {
-  const held = world.machines[index];
-  if (held?.object === undefined) return world;
-  const object = change(held.object);
-  const isSame = object.spec === held.object.spec && object.metadata === held.object.metadata;
-  const own = isSame ? held.own : held.version + 1;
-  return { ...world, machines: replaced(world.machines, index, { ...held, version: held.version + 1, own, object }) };
+  const slot = world.machines[index];
+  if (slot?.object === undefined) return world;
+  const object = change(slot.object);
+  const isSame = object.spec === slot.object.spec && object.metadata === slot.object.metadata;
+  const own = isSame ? slot.own : slot.version + 1;
+  return { ...world, machines: replaced(world.machines, index, { ...slot, version: slot.version + 1, own, object }) };
 }
 
 const withStatus = (world: World, index: number, change: (status: MachineStatus) => MachineStatus): World =>
@@ -45,13 +45,13 @@ const spend = (world: World, what: keyof Budget): World => ({ ...world, budget: 
 export function natureMoves(world: World, scenario: Scenario, fresh: () => string = () => ''): Successor[] {
   const repairs = repairMoves(world, scenario, fresh);
   return world.machines
-    .flatMap((held, index) =>
-      held.object === undefined
+    .flatMap((slot, index) =>
+      slot.object === undefined
         ? recreation(world, index)
         : [
-            ...agentMoves(world, index, held.object, scenario),
-            ...setController(world, index, held.object, scenario),
-            ...people(world, index, held.object, scenario),
+            ...agentMoves(world, index, slot.object, scenario),
+            ...setController(world, index, slot.object, scenario),
+            ...people(world, index, slot.object, scenario),
           ],
     )
     .concat(scenario.repair === undefined ? once(world) : repairs)
@@ -66,7 +66,7 @@ function agentMoves(world: World, index: number, machine: Stored<Machine>, scena
   const found = machine.status?.components?.[0];
   if (agent === undefined || wanted === undefined || found === undefined || agent.state === 'dead') return [];
   const site = world.sites[index];
-  if ((site !== undefined && !hears(site).agent) || agent.order?.kind === 'Repair' || agent.report !== undefined) return [];
+  if ((site !== undefined && !reporting(site).agent) || agent.order?.kind === 'Repair' || agent.report !== undefined) return [];
   const name = `agent ${machineName(index)}`;
   const moves: Successor[] = [];
   const move = (label: string, next: World, fault = false): void => void moves.push({ label: `${name} ${label}`, world: next, fault });
@@ -208,30 +208,30 @@ function people(world: World, index: number, machine: Stored<Machine>, scenario:
       );
   }
   const node = world.nodes[index];
-  if (node?.object !== undefined && budget.cordonByHuman > 0 && !isCordoned(node.object) && world.held[index] !== true) {
+  if (node?.object !== undefined && budget.cordonByHuman > 0 && !isCordoned(node.object) && world.cordonedByHuman[index] !== true) {
     const object = { ...node.object, spec: { ...node.object.spec, unschedulable: true } };
     happens(`a human cordons ${machineName(index)}`, {
       ...spend(world, 'cordonByHuman'),
       nodes: replaced(world.nodes, index, { ...node, version: node.version + 1, object }),
-      held: replaced(world.held, index, true),
+      cordonedByHuman: replaced(world.cordonedByHuman, index, true),
     });
   }
-  if (node?.object !== undefined && world.held[index] === true) {
+  if (node?.object !== undefined && world.cordonedByHuman[index] === true) {
     // As `kubectl uncordon` does: it knows nothing of owners.
     const { unschedulable: _, ...spec } = node.object.spec ?? {};
     const freed = { ...node.object, spec };
     const nodes = replaced(world.nodes, index, { ...node, version: node.version + 1, object: freed });
     moves.push({
       label: `the human uncordons ${machineName(index)}`,
-      world: { ...world, nodes, held: replaced(world.held, index, false) },
+      world: { ...world, nodes, cordonedByHuman: replaced(world.cordonedByHuman, index, false) },
       fault: false,
     });
   }
   if (node?.object !== undefined && budget.reregister > 0)
-    happens(`somebody deletes the Node of ${machineName(index)}`, {
+    happens(`a person deletes the Node of ${machineName(index)}`, {
       ...spend(world, 'reregister'),
       nodes: replaced(world.nodes, index, { version: node.version + 1, object: undefined }),
-      held: replaced(world.held, index, false),
+      cordonedByHuman: replaced(world.cordonedByHuman, index, false),
     });
   // Only where one was deleted: a machine that goes has its Node deleted with the last of it.
   if (
@@ -257,7 +257,7 @@ function isLost(world: World, index: number, machine: Stored<Machine>, { repair 
   const site = world.sites[index];
   const job = world.jobs[index]?.object;
   if (world.agents[index]?.state === 'dead') return true;
-  if (repair === undefined || site === undefined || hears(site).agent || (job !== undefined && !isFinished(job))) return false;
+  if (repair === undefined || site === undefined || reporting(site).agent || (job !== undefined && !isFinished(job))) return false;
   return rungsLeft(world, index, repair) === 0 || machine.spec.operation?.kind === 'Change' || world.withdrawn;
 }
 
@@ -266,7 +266,7 @@ function released(world: World, index: number, machine: Stored<Machine>): Succes
     const object = operatorRelease(machine, 'the node is lost');
     const agent = world.agents[index];
     const freed = withMachine(world, index, () => object);
-    // Whoever gives up an operation has to know that it does not run any more.
+    // An operation is given up only by a leader which knows that it does not run any more.
     const still = agent?.order === undefined ? freed : withAgent(freed, index, { ...agent, state: 'idle', order: undefined });
     return [{ label: `an operator releases ${machineName(index)}`, world: still, fault: false }];
   } catch (error) {
@@ -277,20 +277,20 @@ function released(world: World, index: number, machine: Stored<Machine>): Succes
 
 /** Under the same name, with another UID, another instance and another Node. */
 function recreation(world: World, index: number): Successor[] {
-  const held = world.machines[index];
+  const slot = world.machines[index];
   const node = world.nodes[index];
-  if (held === undefined || node === undefined || world.budget.recreate === 0) return [];
+  if (slot === undefined || node === undefined || world.budget.recreate === 0) return [];
   const machine = machineObject(index, 2, statusOf(index, 2, true), [entry(NEW, 2, 2)]);
   return [
     {
       label: `${machineName(index)} is made again`,
       world: {
         ...spend(world, 'recreate'),
-        machines: replaced(world.machines, index, { version: held.version + 1, object: machine }),
+        machines: replaced(world.machines, index, { version: slot.version + 1, object: machine }),
         nodes: replaced(world.nodes, index, { version: node.version + 1, object: nodeObject(index, 2) }),
         agents: replaced(world.agents, index, FRESH_AGENT),
         instances: replaced(world.instances, index, machine.metadata.uid),
-        held: replaced(world.held, index, false),
+        cordonedByHuman: replaced(world.cordonedByHuman, index, false),
       },
       fault: true,
     },
@@ -300,7 +300,7 @@ function recreation(world: World, index: number): Successor[] {
 function forgets(world: World): Successor[] {
   if (world.budget.forget === 0 || world.ledger.object === undefined) return [];
   const ledger = { version: world.ledger.version + 1, object: undefined };
-  return [{ label: 'somebody deletes the ledger', world: { ...spend(world, 'forget'), ledger }, fault: true }];
+  return [{ label: 'a person deletes the ledger', world: { ...spend(world, 'forget'), ledger }, fault: true }];
 }
 
 function once(world: World): Successor[] {

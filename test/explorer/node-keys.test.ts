@@ -4,7 +4,7 @@ import { exploreNodeKeys, NODE_KEYS_MUTANTS } from './node-keys.ts';
 const SMALL = { changes: 2, deaths: 1, others: 1 };
 
 describe('C11, explored: what KubeNode puts on a Node', () => {
-  test('goes when nobody wants it, and what others put there stays, whatever two leaders do late', () => {
+  test('is removed when no Machine wants it, and what others put there stays, whatever two leaders do late', () => {
     const found = exploreNodeKeys(SMALL);
     expect(found.violation).toBeUndefined();
     expect(found.trap).toBeUndefined();

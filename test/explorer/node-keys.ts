@@ -1,5 +1,5 @@
 /**
- * Labels of one Machine on its Node, under two leaders of which either may stop for any time between two requests, and go on. What is read, decided and written is the
+ * Labels of one Machine on its Node, under two leaders; either may stop for any time between two requests, and go on. What is read, decided and written is the
  * code of the machine controller; the API server is two objects. One label stands for all labels and taints. Judged is docs/protocols.md#c11.
  */
 import { jsonPatch } from '@kubenode/embedded/testing';
@@ -27,7 +27,7 @@ interface World {
   machine: Stored<Machine>;
   leaders: readonly Leader[];
   version: number;
-  /** How often the Machine may still want something else, a leader may die, and somebody may put another value there. */
+  /** How often the Machine may still want something else, a leader may die, and others may put another value there. */
   changes: number;
   deaths: number;
   others: number;
@@ -129,14 +129,14 @@ function faults(world: World): Move<World>[] {
     });
   if (others > 0) {
     const metadata = { ...node.metadata, labels: { [KEY]: THEIRS }, resourceVersion: `v${version}` };
-    fault('somebody puts another value there', { node: { ...node, metadata }, version, others: others - 1 });
+    fault('others put another value there', { node: { ...node, metadata }, version, others: others - 1 });
   }
   return moves;
 }
 
 const isIdle = (leader: Leader): boolean => Object.keys(leader).length === 0;
 
-/** Nobody has anything to do, and nothing is on its way. */
+/** No process has anything to do, and nothing is on its way. */
 function isAtRest({ leaders, machine, node }: World): boolean {
   const { record, node: next } = planNode(machine, node, FACTS);
   return leaders.every(isIdle) && record === undefined && next === undefined;
@@ -165,8 +165,8 @@ export function exploreNodeKeys(scenario: NodeKeysScenario, mutation: NodeKeysMu
       key: keyOf,
       moves: (world) => [...world.leaders.map((_, index) => turn(world, index, mutation)), ...faults(world)],
       broken(before, world) {
-        if (labelOf(before) === THEIRS && labelOf(world) !== THEIRS) return ['C11: what somebody else put there is gone'];
-        return isAtRest(world) && !isAsWanted(world) ? ['C11: a label of ours that nobody wants stays on the Node'] : [];
+        if (labelOf(before) === THEIRS && labelOf(world) !== THEIRS) return ['C11: what others put there is gone'];
+        return isAtRest(world) && !isAsWanted(world) ? ['C11: a label of ours that is not wanted stays on the Node'] : [];
       },
       isConverged: (world) => isAtRest(world) && isAsWanted(world),
     },
@@ -184,8 +184,8 @@ export const NODE_KEYS_MUTANTS: readonly { rule: string; mutation: NodeKeysMutat
   {
     rule: 'C11: a write of the Node is conditioned on the last one of ours',
     mutation: { write: withoutMark('test') },
-    caughtBy: /nobody wants/,
+    caughtBy: /is not wanted/,
   },
   { rule: 'C4a: each write of the Node leaves a mark of its own', mutation: { write: withoutMark('test', 'add') }, caughtBy: 'trap' },
-  { rule: 'C11: the Machine names what is put on the Node before', mutation: { unnamed: true }, caughtBy: /nobody wants/ },
+  { rule: 'C11: the Machine names what is put on the Node before', mutation: { unnamed: true }, caughtBy: /is not wanted/ },
 ];

@@ -10,14 +10,14 @@ import type { Effect } from '../../src/controllers/machine/guards.ts';
 import { isRepairNeeded } from '../../src/controllers/machine/facts.ts';
 import type { Move } from '../../src/defender/guarded-write.ts';
 import { stateOf } from '../../src/defender/state.ts';
-import { hears, needsRepair, rungsLeft } from './repairs.ts';
+import { reporting, needsRepair, rungsLeft } from './repairs.ts';
 import { machineName, TIMES, type Flight, type RepairPlan, type World } from './world.ts';
 
 const reservationsOf = (world: World): readonly LedgerReservation[] => stateOf(world.ledger.object ?? {}).reservations;
 
 /** The job of a reservation, as the server has it. */
 export const jobOf = (world: World, requesterUID: string): RemedyOperationJob | undefined =>
-  world.jobs.find((held) => held.object?.metadata.uid === requesterUID)?.object;
+  world.jobs.find((slot) => slot.object?.metadata.uid === requesterUID)?.object;
 
 const drains = ({ action }: Operation): boolean =>
   action === 'PowerCycle' || Object.entries(ACTION_TRAITS).some(([name, { disruption }]) => name === action && needsDrain(disruption));
@@ -49,8 +49,8 @@ export function brokenByAct(
     return undefined;
   }
   if (act === 'take-over-for-repair' && after.ledger !== before.ledger) {
-    const silent = typeof flight.what === 'object' && 'silent' in flight.what && flight.what.silent;
-    if (!silent) return `C9: a reservation of ${name} is taken over though its agent reported`;
+    const stale = typeof flight.what === 'object' && 'isStale' in flight.what && flight.what.isStale;
+    if (!stale) return `C9: a reservation of ${name} is taken over though its agent reported`;
   }
   if (move.write === 'node' && after.nodes[at] !== before.nodes[at]) return uncordoned(before, after, at, flight);
   return undefined;
@@ -88,10 +88,10 @@ export function orderedWrongly(before: World, reservation: LedgerReservation | u
   const { operationID, before: was } = job?.status ?? {};
   // Removed by a human just now, which no store has shown yet.
   if (job === undefined)
-    return before.jobs.some((held) => held.object === undefined) ? [] : [`F3: ${name} is ordered a repair for a job that is gone`];
+    return before.jobs.some((slot) => slot.object === undefined) ? [] : [`F3: ${name} is ordered a repair for a job that is gone`];
   if (isFinished(job)) return [`F3: ${name} is ordered a repair for a job that is over`];
   if (operationID !== order.id) return [`F3: ${name} is ordered a repair for a job that was not granted ${order.id}`];
-  return was === undefined ? [`F4: ${name} is ordered a repair of which nothing could be proven`] : [];
+  return was === undefined ? [`F4: ${name} is ordered a repair whose success could not be proven`] : [];
 }
 
 /** Whether what came of a Repair is known and recorded on its job. */
@@ -100,7 +100,7 @@ export function repairEnded(world: World, machine: Machine, reservation: LedgerR
   return endOf(machine)?.report.id === reservation.id && (job === undefined || isFinished(job));
 }
 
-/** docs/protocols.md#c9: the agent's order can no longer begin. That it is silent is judged where the act is. */
+/** docs/protocols.md#c9: the agent's order can no longer begin. Whether it is stale is judged where the act is. */
 export function takenOver(machine: Machine, reservation: LedgerReservation, successor: LedgerReservation | undefined): boolean {
   return successor?.kind === 'Repair' && TIMES[0] > Date.parse(reservation.notAfter) && machine.spec.operation?.id === reservation.id;
 }
@@ -120,7 +120,7 @@ export function isRepaired(world: World, index: number, plan: RepairPlan, strict
   if (machine === undefined) return node === undefined && world.instances[index] === undefined;
   if (machine.metadata.deletionTimestamp !== undefined || site === undefined || node === undefined || agent === undefined) return false;
   const needed = needsRepair(world, index);
-  const reports = hears(site).agent;
+  const reports = reporting(site).agent;
   const job = world.jobs[index]?.object;
   const open = job !== undefined && !isFinished(job);
   // Nothing can be ordered of a node that does not report and cannot be reached.
@@ -139,7 +139,7 @@ export function isRepaired(world: World, index: number, plan: RepairPlan, strict
   if (!needed) {
     const found = machine.status?.components?.[0];
     const done = !reports || (found?.state === 'Healthy' && found.running === machine.spec.components?.[0]?.revision);
-    return owner === undefined && isCordoned(node) === (world.held[index] === true) && done;
+    return owner === undefined && isCordoned(node) === (world.cordonedByHuman[index] === true) && done;
   }
   if (!waits && rungsLeft(world, index, plan) > 0) return false;
   const order = machine.spec.operation;

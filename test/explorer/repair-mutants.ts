@@ -25,7 +25,7 @@ const impatient =
 const isUnordered = ({ machine, reservation }: MachineView): boolean => machine.spec.operation?.id !== reservation?.id;
 const isReported = ({ machine, reservation }: MachineView): boolean => endOf(machine)?.report.id === reservation?.id;
 
-/** The order, whatever its job says. */
+/** The order, with any status of its job. */
 const orderAnyway = only('order', (act, flight) => ({
   ...act,
   judge(seen) {

@@ -1,7 +1,7 @@
 import type { Named } from './scenarios.ts';
 import type { Budget, RepairPlan, Scenario } from './world.ts';
 
-/** Two leaders, of which one may be deposed at any moment, and one machine that is ill. */
+/** Two leaders, one of which may be deposed at any moment, and one machine that is ill. */
 export const underRepair = (budget: Partial<Budget>, repair: RepairPlan, rest: Partial<Scenario> = {}): Scenario => ({
   machines: 1,
   leaders: 2,
@@ -49,11 +49,11 @@ export const REPAIRS: Named[] = [
     scenario: underRepair({ cordonByHuman: 1 }, sick({ ladder: ['MigratePods', 'RestartComponent'] }), { pods: 1 }),
   },
   {
-    name: 'two nodes that are ill, one place, and recovery at any moment',
+    name: 'two nodes that are ill, room for one, and recovery at any moment',
     scenario: underRepair({ clears: 1 }, sick({ ladder: ['RestartComponent'], ill: ['sick', 'sick'] }), { machines: 2 }),
   },
   {
-    name: 'a change and a reboot of one machine, whose agent falls silent at any moment',
+    name: 'a change and a reboot of one machine, whose agent stops to report at any moment',
     scenario: underRepair({ cuts: 1 }, sick(), { changed: 1 }),
   },
   {
@@ -74,7 +74,7 @@ export const REPAIRS: Named[] = [
     scenario: underRepair({ expiry: 1 }, sick({ ill: ['cut'] })),
   },
   {
-    name: 'a reboot that a power cycle takes over, as the agent falls silent at any moment',
+    name: 'a reboot that a power cycle takes over, as the agent stops to report at any moment',
     scenario: underRepair({ takeover: 0, cuts: 1, expiry: 1 }, sick({ ladder: ['Reboot', 'Reboot'] }), { leaders: 1 }),
   },
   {

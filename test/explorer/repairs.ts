@@ -27,7 +27,7 @@ import {
 export const SICK = 'Sick';
 
 /** Which processes of the node report. */
-export function hears({ health, power }: Site): { agent: boolean; kubelet: boolean } {
+export function reporting({ health, power }: Site): { agent: boolean; kubelet: boolean } {
   const on = power === 'Running' && health !== 'hung';
   return { agent: on && health !== 'cut', kubelet: on };
 }
@@ -54,21 +54,21 @@ export const withSite = (world: World, index: number, change: Partial<Site>): Wo
 const withAgent = (world: World, index: number, agent: Agent): World => ({ ...world, agents: replaced(world.agents, index, agent) });
 
 function withStatus(world: World, index: number, status: Partial<NonNullable<Machine['status']>>): World {
-  const held = world.machines[index];
-  if (held?.object === undefined) return world;
-  const object = { ...held.object, status: { ...held.object.status, ...status } };
-  return { ...world, machines: replaced(world.machines, index, { ...held, version: held.version + 1, object }) };
+  const slot = world.machines[index];
+  if (slot?.object === undefined) return world;
+  const object = { ...slot.object, status: { ...slot.object.status, ...status } };
+  return { ...world, machines: replaced(world.machines, index, { ...slot, version: slot.version + 1, object }) };
 }
 
 export function repairMoves(world: World, scenario: Scenario, fresh: () => string): Successor[] {
   const { repair } = scenario;
   if (repair === undefined) return [];
-  return world.machines.flatMap((held, index) =>
-    held.object === undefined
+  return world.machines.flatMap((slot, index) =>
+    slot.object === undefined
       ? []
       : [
-          ...remedyController(world, index, held.object, repair, fresh),
-          ...agentUnderRepair(world, index, held.object, repair),
+          ...remedyController(world, index, slot.object, repair, fresh),
+          ...agentUnderRepair(world, index, slot.object, repair),
           ...site(world, index, repair),
         ],
   );
@@ -88,21 +88,21 @@ function remedyController(world: World, index: number, machine: Stored<Machine>,
   const needed = needsRepair(world, index);
   if (conditionOf(machine) !== needed)
     moves.push({
-      label: `the remedy controller says of ${machineName(index)} that a repair is ${needed ? '' : 'not '}needed`,
+      label: `the remedy controller reports for ${machineName(index)} that a repair is ${needed ? '' : 'not '}needed`,
       world: withStatus(world, index, { conditions: repairNeeded(needed) }),
       fault: false,
     });
   const last = world.jobs[index]?.object;
   if (!needed || machine.metadata.deletionTimestamp !== undefined || (last !== undefined && !isFinished(last))) return moves;
-  // docs/protocols.md#f2: while a reservation holds the machine nothing is due; one that an ended job has left behind does not count.
+  // docs/protocols.md#f2: while the machine has a reservation nothing is due; one that an ended job has left behind does not count.
   const reservation = reservationOfMachine(stateOf(world.ledger.object ?? {}), machine.metadata.uid);
   if (reservation !== undefined && reservation.kind !== 'Repair') return moves;
   if (rungsLeft(world, index, plan) > 0) {
-    const held = world.jobs[index] ?? { version: 0, object: undefined };
+    const slot = world.jobs[index] ?? { version: 0, object: undefined };
     const object = jobOf(index, fresh(), plan.ladder.length - rungsLeft(world, index, plan), plan);
     moves.push({
       label: `the remedy controller makes a job for ${machineName(index)}: ${object.spec.action}`,
-      world: { ...world, jobs: replaced(world.jobs, index, { version: held.version + 1, object }) },
+      world: { ...world, jobs: replaced(world.jobs, index, { version: slot.version + 1, object }) },
       fault: false,
     });
   }
@@ -167,7 +167,7 @@ function agentUnderRepair(world: World, index: number, machine: Stored<Machine>,
     const after = withAgent(world, index, ends(agent, order, 'Succeeded'));
     move('has done the repair', withSite(after, index, { health, ...(order.action === 'Reboot' ? { boot: site.boot + 1 } : {}) }));
   }
-  if (!hears(site).agent) return moves;
+  if (!reporting(site).agent) return moves;
 
   if (machine.status?.agent !== undefined && machine.status.agent.bootID !== bootName(site.boot))
     move('names its boot', withStatus(world, index, { agent: { ...machine.status.agent, bootID: bootName(site.boot) } }));
@@ -202,7 +202,7 @@ function sent(world: World, index: number, agent: Agent, report: OperationStatus
   return withStatus(withAgent(world, index, rest), index, { operation: report });
 }
 
-/** What boots was not doing anything. An agent goes on from its disk: a repair that it had not started is looked at again, one it had is over. */
+/** What boots was not doing anything. An agent goes on from its disk: a repair that it had not started is decided again, one it had is over. */
 export function booted(world: World, index: number, health: Site['health']): World {
   const site = world.sites[index];
   const agent = world.agents[index];
@@ -234,7 +234,8 @@ function site(world: World, index: number, plan: RepairPlan): Successor[] {
       happens(`the agent of ${name} does not report any more`, spend('cuts', withSite(world, index, { health: 'cut' })));
     if (ill && budget.hangs > 0 && site.health !== 'hung')
       happens(`${name} hangs`, spend('hangs', withSite(world, index, { health: 'hung' })));
-  } else if (budget.powerOn > 0) happens(`a human turns ${name} on, which stays silent`, spend('powerOn', booted(world, index, 'hung')));
+  } else if (budget.powerOn > 0)
+    happens(`a human turns ${name} on, which stays unresponsive`, spend('powerOn', booted(world, index, 'hung')));
   const job = world.jobs[index];
   if (job?.object !== undefined && budget.removeJob > 0 && !isFinished(job.object))
     happens(
@@ -242,7 +243,7 @@ function site(world: World, index: number, plan: RepairPlan): Successor[] {
       spend('removeJob', { ...world, jobs: replaced(world.jobs, index, { version: job.version + 1, object: undefined }) }),
     );
   if (budget.withdraw > 0 && !world.withdrawn) happens('the rule is deleted', { ...spend('withdraw', world), withdrawn: true });
-  if (site.terminating > 0 && hears(site).kubelet)
+  if (site.terminating > 0 && reporting(site).kubelet)
     moves.push({
       label: `the kubelet of ${name} ends a pod`,
       world: withSite({ ...world, pods: replaced(world.pods, index, (world.pods[index] ?? 0) - site.terminating) }, index, {
@@ -278,57 +279,57 @@ function aged<T extends object | undefined>(value: T): T {
   return older as T;
 }
 
-const agedHeld = <T extends { version: number; object: object | undefined }>(held: T): T => {
-  const object = aged(held.object);
-  return object === held.object ? held : { ...held, object };
+const agedSlot = <T extends { version: number; object: object | undefined }>(slot: T): T => {
+  const object = aged(slot.object);
+  return object === slot.object ? slot : { ...slot, object };
 };
 
 /**
- * More time than any deadline takes: it is always the same moment, of which everything that was written before is older. So time may pass
+ * More time than any deadline takes: it is always the same moment, and everything that was written before is older. So time may pass
  * any number of times, and the world stays finite.
  */
 export function timePassed(world: World): World {
   return {
     ...world,
-    machines: world.machines.map(agedHeld),
-    nodes: world.nodes.map(agedHeld),
-    ledger: agedHeld(world.ledger),
-    jobs: world.jobs.map(agedHeld),
+    machines: world.machines.map(agedSlot),
+    nodes: world.nodes.map(agedSlot),
+    ledger: agedSlot(world.ledger),
+    jobs: world.jobs.map(agedSlot),
     agents: world.agents.map((agent) => (agent.order === undefined ? agent : { ...agent, order: aged(agent.order) })),
     leaders: world.leaders.map((leader) => ({
       ...leader,
       flights: leader.flights.map((flight) => ({
         ...flight,
         what: typeof flight.what === 'string' ? flight.what : aged(flight.what),
-        ...(flight.machine === undefined ? {} : { machine: agedHeld(flight.machine) }),
-        ...(flight.node === undefined ? {} : { node: agedHeld(flight.node) }),
-        ...(flight.ledger === undefined ? {} : { ledger: agedHeld(flight.ledger) }),
+        ...(flight.machine === undefined ? {} : { machine: agedSlot(flight.machine) }),
+        ...(flight.node === undefined ? {} : { node: agedSlot(flight.node) }),
+        ...(flight.ledger === undefined ? {} : { ledger: agedSlot(flight.ledger) }),
       })),
       frozen: {
-        ...(leader.frozen.machines === undefined ? {} : { machines: leader.frozen.machines.map(agedHeld) }),
-        ...(leader.frozen.nodes === undefined ? {} : { nodes: leader.frozen.nodes.map(agedHeld) }),
-        ...(leader.frozen.ledger === undefined ? {} : { ledger: agedHeld(leader.frozen.ledger) }),
-        ...(leader.frozen.jobs === undefined ? {} : { jobs: leader.frozen.jobs.map(agedHeld) }),
+        ...(leader.frozen.machines === undefined ? {} : { machines: leader.frozen.machines.map(agedSlot) }),
+        ...(leader.frozen.nodes === undefined ? {} : { nodes: leader.frozen.nodes.map(agedSlot) }),
+        ...(leader.frozen.ledger === undefined ? {} : { ledger: agedSlot(leader.frozen.ledger) }),
+        ...(leader.frozen.jobs === undefined ? {} : { jobs: leader.frozen.jobs.map(agedSlot) }),
       },
-      looks: leader.looks.map((look) => ({
-        ...look,
-        job: aged(look.job),
-        ...(look.ledger === undefined ? {} : { ledger: agedHeld(look.ledger) }),
-        ...(look.status === undefined ? {} : { status: aged(look.status) }),
+      jobPasses: leader.jobPasses.map((pass) => ({
+        ...pass,
+        job: aged(pass.job),
+        ...(pass.ledger === undefined ? {} : { ledger: agedSlot(pass.ledger) }),
+        ...(pass.status === undefined ? {} : { status: aged(pass.status) }),
       })),
     })),
   };
 }
 
 /** The node as an earlier repair has left it. */
-export const degradedNode = <T extends World['nodes'][number]>(held: T): T =>
-  held.object === undefined
-    ? held
+export const degradedNode = <T extends World['nodes'][number]>(slot: T): T =>
+  slot.object === undefined
+    ? slot
     : {
-        ...held,
+        ...slot,
         object: {
-          ...held.object,
-          metadata: { ...held.object.metadata, annotations: { [ANNOTATIONS.cordonOwner]: 'Degraded' } },
-          spec: { ...held.object.spec, unschedulable: true },
+          ...slot.object,
+          metadata: { ...slot.object.metadata, annotations: { [ANNOTATIONS.cordonOwner]: 'Degraded' } },
+          spec: { ...slot.object.spec, unschedulable: true },
         },
       };

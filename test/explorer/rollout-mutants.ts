@@ -13,7 +13,7 @@ export interface RolloutMutant {
   seams: Partial<Seams>;
   /** Where it shows. */
   plan: RolloutPlan;
-  /** What the explorer must say: a broken promise, or that nothing leads back. */
+  /** What the explorer must report: a broken promise, or that nothing leads back. */
   caughtBy: RegExp | 'trap';
 }
 
@@ -49,7 +49,7 @@ const alone = (record: UnitStatus): UnitStatus => ({
   verified: (record.verified ?? []).map((entry) => (entry.digest === record.evidence ? entry : { ...entry, at: LONG_AGO })),
 });
 
-/** With the times of what is not held as they were. */
+/** With the times of content that is no longer there as they were. */
 const ofBefore = <T extends UnitStatus>(record: T, before: UnitStatus | undefined): T => ({
   ...record,
   ...(record.begun === undefined && before?.begun === undefined && before?.appliedAt !== undefined ? { appliedAt: before.appliedAt } : {}),
@@ -300,7 +300,7 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
     caughtBy: 'trap',
   },
   {
-    rule: 'E13: what is halted holds nothing back',
+    rule: 'E13: what is halted blocks nothing',
     seams: doing((steps, world) => [
       ...steps.filter((step) => step.do === 'Revoke'),
       ...decide(withoutHalts(world)).steps.filter((step) => step.do !== 'Revoke'),

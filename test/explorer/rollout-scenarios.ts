@@ -10,7 +10,7 @@ export interface NamedRollout {
 
 export const head = (digest: string | undefined, special: Head['special'] = {}): Head => ({ digest, special });
 
-/** One cluster in the first stage, one in the second, which hold A. Commits are of A, which is a revert, and of B. */
+/** One cluster in the first stage, one in the second, which have A. Commits are of A, which is a revert, and of B. */
 export const two = (budget: Partial<RolloutBudget>, rest: Partial<RolloutPlan> = {}): RolloutPlan => ({
   clusters: ['t1', 'p1'],
   settled: true,
@@ -86,14 +86,14 @@ export const ROLLOUTS: NamedRollout[] = [
   { name: 'a removal, a halt and another commit', plan: removing({ commit: 2, halt: 1 }) },
   { name: 'a removal, another commit and a pause', plan: removing({ commit: 2, pause: 1 }) },
   {
-    name: 'a removal in three clusters, of which one leaves and is declared again',
+    name: 'a removal in three clusters, one of which leaves and is declared again',
     plan: removing({ commit: 1, drop: 1, rejoin: 1 }, { clusters: ['t1', 'p1', 'p2'] }),
   },
   { name: 'a removal, another commit and an object that is deleted or changed', plan: removing({ commit: 2, erase: 1, drift: 1 }) },
   { name: 'a removal and another commit, with a late store of Clusters', plan: removing({ commit: 2, lag: 1 }, { stores: ['records'] }) },
   { name: 'a removal and another commit, with a late store of Rollouts', plan: removing({ commit: 2, lag: 1 }, { stores: ['rollouts'] }) },
   { name: 'a removal and another commit, with a late store of a cell', plan: removing({ commit: 2, lag: 1 }, { stores: ['cells'] }) },
-  { name: 'a removal and another commit, of which a time is recorded by a wrong clock', plan: removing({ commit: 2, clock: 1 }) },
+  { name: 'a removal and another commit, with one time recorded by a wrong clock', plan: removing({ commit: 2, clock: 1 }) },
   { name: 'a first rollout, with a hub that is deposed', plan: two({ takeover: 1, away: 1 }, { settled: false }) },
   { name: 'a commit and another in one cluster, with a hub that is deposed', plan: two({ commit: 2, takeover: 1 }, { clusters: ['t1'] }) },
   { name: 'a commit, with a halt and a hub that is deposed', plan: two({ commit: 1, takeover: 1, halt: 1 }) },
@@ -116,7 +116,7 @@ export const ROLLOUTS: NamedRollout[] = [
   { name: 'a commit, a cluster that joins and one that leaves', plan: two({ commit: 1, join: 1, drop: 1 }, { late: 'p2' }) },
   { name: 'a commit, a cluster that is away and one that leaves', plan: two({ commit: 1, away: 1, drop: 1, halt: 1 }) },
   {
-    name: 'a rule that is refused, of which a retry is no cure',
+    name: 'a rule that is refused, which no retry helps',
     plan: two({ commit: 1, halt: 1, retry: 1 }, { unit: 'NodeRemedier/hung' }),
   },
   {
@@ -124,11 +124,11 @@ export const ROLLOUTS: NamedRollout[] = [
     plan: two({ commit: 1, halt: 1 }, { clusters: ['t1', 'p1', 'p2'], maxClusters: 2 }),
   },
   {
-    name: 'commits of which one goes back in one cluster only',
+    name: 'commits, one of which goes back in one cluster only',
     plan: two({ commit: 3 }, { heads: [head('A'), head('B'), head('A', { p1: 'B' })] }),
   },
   { name: 'five commits in one cluster', plan: two({ commit: 5 }, { clusters: ['t1'], heads: [head('A'), head('B'), head('C')] }) },
-  { name: 'a commit, of which two times are recorded by a wrong clock', plan: two({ commit: 1, clock: 2 }) },
+  { name: 'a commit, with two times recorded by a wrong clock', plan: two({ commit: 1, clock: 2 }) },
   { name: 'commits, and a cluster that leaves and is declared again', plan: two({ commit: 2, drop: 1, rejoin: 1 }) },
   {
     name: 'a commit, and a cluster that leaves and is declared again as a new one',
@@ -196,7 +196,7 @@ export const ROLLOUTS: NamedRollout[] = [
     plan: two({ commit: 2, takeover: 1, pause: 1, halt: 1, retry: 1, erase: 1 }),
     large: true,
   },
-  { name: 'two commits, of which two times are recorded by a wrong clock', plan: two({ commit: 2, clock: 2 }), large: true },
+  { name: 'two commits, with two times recorded by a wrong clock', plan: two({ commit: 2, clock: 2 }), large: true },
   { name: 'a commit and another, with a hub that is deposed', plan: two({ commit: 2, takeover: 1 }), large: true },
   { name: 'two commits, a halt and a hub that is deposed', plan: two({ commit: 2, takeover: 1, halt: 1 }), large: true },
   { name: 'two commits, a halt, and a retry at any moment', plan: two({ commit: 2, halt: 1, retry: 1 }), large: true },

@@ -23,7 +23,7 @@ function eraOf(time: string, now: number): number {
   return ms < now - WRONG_MS / 2 ? now - WRONG_MS : now - 2 * SOAK_MS;
 }
 
-/** A soak passes for all that is held. The same state when nothing has yet to soak. */
+/** A soak passes for all content that is there. The same state when nothing has yet to soak. */
 export function aged(state: FleetState): FleetState {
   const old = state.now - SOAK_MS;
   let isNews = false;
@@ -69,7 +69,7 @@ function lateWith(late: Late, change: (record: UnitStatus) => UnitStatus): Late 
   return records === undefined || records === late.records ? late : { ...late, records };
 }
 
-/** The same fleet with all that cannot be told apart made equal: times of which only the order matters become ranks. */
+/** The same fleet with all that cannot be distinguished made equal: times of which only the order matters become ranks. */
 export function normal(state: FleetState): FleetState {
   const hubs = [...(state.leader === undefined ? [] : [state.leader]), ...state.deposed];
   const times = new Set([
@@ -112,7 +112,7 @@ function plainRecord(record: UnitStatus, ranks: ReadonlyMap<string, string>, now
   return {
     ...record,
     ...(appliedAt === undefined ? {} : { appliedAt }),
-    // Of what is not held, only how long it was held is read, and that all of it was before what is held.
+    // For content that is no longer there only its duration is read, and that all of it was before the present content.
     verified: (record.verified ?? []).map(({ heldSeconds, ...entry }) => ({
       ...entry,
       at: entry.digest === record.evidence ? entry.at : iso(eraOf(entry.at, now)),
@@ -123,8 +123,10 @@ function plainRecord(record: UnitStatus, ranks: ReadonlyMap<string, string>, now
 
 function plainAccount(account: Account): Account {
   if (Object.values(account.heldMs).every((ms) => ms !== undefined && ms > 0 && ms <= SOAK_MS)) return account;
-  const held = Object.entries(account.heldMs).flatMap(([digest, ms = 0]) => (ms === 0 ? [] : [[digest, Math.min(ms, SOAK_MS)] as const]));
-  return { ...account, heldMs: Object.fromEntries(held) };
+  const durations = Object.entries(account.heldMs).flatMap(([digest, ms = 0]) =>
+    ms === 0 ? [] : [[digest, Math.min(ms, SOAK_MS)] as const],
+  );
+  return { ...account, heldMs: Object.fromEntries(durations) };
 }
 
 type Seen = Extract<Step, { do: 'RecordEvidence' | 'RecordHalt' }>;

@@ -46,13 +46,13 @@ export interface RolloutBudget {
   join: number;
   /** The fleet declares a cluster again that left it. */
   rejoin: number;
-  /** Somebody deletes the Cluster of one that left, on the hub. */
+  /** A person deletes the Cluster of one that left, on the hub. */
   forget: number;
-  /** Somebody deletes the object in a cell. */
+  /** A person deletes the object in a cell. */
   erase: number;
   /** A store of the hub that leads, or will lead, stops following. */
   lag: number;
-  /** Somebody changes the object in a cell. */
+  /** A person changes the object in a cell. */
   drift: number;
   /** The API server's clock is a year ahead or behind as something is recorded. */
   clock: number;
@@ -65,13 +65,13 @@ export interface RolloutPlan {
   maxClusters?: number;
   /** False: no term puts its number on the Clusters, so that what stands behind that is tried alone. */
   terms?: boolean;
-  /** Records say with which commit the unit came, so that its removal may take that back. */
+  /** Records name the commit with which the unit came, so that its removal may take that back. */
   additions?: boolean;
   /** By name: those that begin with t are of the first stage. */
   clusters: readonly string[];
   /** Declared by `join`. */
   late?: string;
-  /** All hold the first of the heads, with evidence and soak; else nothing was ever there, and the first is committed. */
+  /** All have the first of the heads, with evidence and soak; else nothing was ever there, and the first is committed. */
   settled?: boolean;
   /** The stores that may be late: of the hub's own objects, or of the cells. */
   stores?: readonly Store[];
@@ -130,7 +130,7 @@ export function settled(start: FleetState): FleetState {
   throw new Error('the fleet does not settle');
 }
 
-/** Each cluster of the fleet holds what is wanted there, with evidence. */
+/** Each cluster of the fleet has what is wanted there, with evidence. */
 function isThere(state: FleetState): boolean {
   return state.declared.every((name) => {
     const [record, live, wanted] = [state.recorded[name], state.cells[name], wantedOn(state, name)];
@@ -154,7 +154,7 @@ const nameOf = (request: Request | undefined): string => {
   return `${request.do} of ${request.steps.map((step) => ('digest' in step ? `${step.do} ${step.digest}` : step.do)).join(', ')}`;
 };
 
-/** Whether it writes a time of which more than the order matters, or that others are compared with. */
+/** Whether it writes a time whose value matters and not only its order, or that others are compared with. */
 function isTimed(request: Request | undefined): boolean {
   return request?.do === 'Applied' || (request?.do === 'Record' && request.steps.some((step) => step.do === 'RecordEvidence'));
 }
@@ -222,7 +222,7 @@ function cellMoves({ fleet, budget }: RolloutWorld): Move<RolloutWorld>[] {
     }
     if (budget.erase > 0 && live !== undefined) {
       const left = { ...budget, erase: budget.erase - 1 };
-      moves.push({ label: `somebody deletes it on ${name}`, world: { fleet: erased(fleet, name), budget: left }, fault: true });
+      moves.push({ label: `a person deletes it on ${name}`, world: { fleet: erased(fleet, name), budget: left }, fault: true });
     }
   }
   const after = aged(fleet);

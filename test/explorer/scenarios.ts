@@ -7,7 +7,7 @@ export interface Named {
   large?: boolean;
 }
 
-/** Two leaders, of which one may be deposed at any moment, and two machines of which one may be disrupted at a time. */
+/** Two leaders, one of which may be deposed at any moment, and two machines; one may be disrupted at a time. */
 const world = (budget: Partial<Budget>, rest: Partial<Scenario> = {}): Scenario => ({
   machines: 2,
   leaders: 2,
@@ -125,11 +125,11 @@ export const DELETIONS: Named[] = [
   },
   { name: 'a deletion at any moment, with a store that stops', scenario: world({ deletion: 1, freeze: 1 }, { changed: 1 }) },
   {
-    name: 'a node that dies for good, and an operator who releases it',
+    name: 'a node that dies permanently, and an operator who releases it',
     scenario: world({ agentDeath: 1, expiry: 1 }, { changed: 1 }),
   },
   {
-    name: 'a node that dies for good, and a deletion',
+    name: 'a node that dies permanently, and a deletion',
     scenario: world({ agentDeath: 1, expiry: 1, deletion: 1 }, { changed: 1 }),
     large: true,
   },

@@ -31,14 +31,14 @@ export interface Search {
   converged: number;
   /** A broken rule with the steps that lead to it. */
   violation: { rule: string; trace: string[] } | undefined;
-  /** The steps to a state from which nothing leads to convergence. Only looked for when complete. */
+  /** The steps to a state from which nothing leads to convergence. Only searched when complete. */
   trap: { trace: string[] } | undefined;
 }
 
 export interface Limits {
   /** Ends after about so many states. */
   limit?: number;
-  /** Ends after so long. What it has visited by then is judged; what it has not is not known. */
+  /** Ends after so long. What it has visited until then is judged; what it has not is not known. */
   limitMs?: number;
 }
 

@@ -6,10 +6,10 @@ import { leftReservations } from '../../src/controllers/machine/reservation/left
 import { stateOf, withState, type LedgerState } from '../../src/defender/state.ts';
 import { rebuilt, takeLeadership } from '../../src/defender/protocol.ts';
 import type { Mutation } from './mutants.ts';
-import { BARE_LEDGER, SET_UID, withLeader, type Held, type Leader, type Scenario, type World, type Successor } from './world.ts';
+import { BARE_LEDGER, SET_UID, withLeader, type Slot, type Leader, type Scenario, type World, type Successor } from './world.ts';
 import { viewOf, markPassed } from './leader-view.ts';
 
-export const DOWN: Leader = { epoch: undefined, flights: [], frozen: {}, marks: [], looks: [], cycled: [] };
+export const DOWN: Leader = { epoch: undefined, flights: [], frozen: {}, marks: [], jobPasses: [], cycled: [] };
 
 /** Terms: raising the epoch is one conditioned write, and a lost race changes nothing. */
 export function terms(world: World, index: number, leader: Leader, scenario: Scenario, mutation: Mutation): Successor[] {
@@ -27,11 +27,11 @@ export function terms(world: World, index: number, leader: Leader, scenario: Sce
   return begins({ ...world, budget }, index, leader, takeLeadership(state), led, mutation);
 }
 
-/** Nothing wakes a leader whose ledger is gone but a look at it. */
+/** Nothing wakes a leader whose ledger is gone but a read of it. */
 function ended(world: World, index: number, leader: Leader): Successor[] {
   const seen = stateOf(viewOf(leader, world).ledger.object ?? {}).epoch;
   const now = stateOf(world.ledger.object ?? {}).epoch;
-  if (seen > 0 || now === leader.epoch || leader.flights.length > 0 || leader.looks.length > 0) return [];
+  if (seen > 0 || now === leader.epoch || leader.flights.length > 0 || leader.jobPasses.length > 0) return [];
   return [{ label: `leader ${index} finds the ledger gone`, world: withLeader(world, index, DOWN), fault: false }];
 }
 
@@ -45,8 +45,8 @@ function again(world: World, index: number, leader: Leader, mutation: Mutation):
     const begun = { ...DOWN, frozen: leader.frozen, beginning: { machines: world.machines, version: world.ledger.version } };
     return [{ label: `leader ${index} lists the machines`, world: withLeader({ ...world, budget }, index, begun), fault: led }];
   }
-  const objects = <T extends KubeObject>(held: readonly Held<T>[]): Stored<T>[] =>
-    held.flatMap(({ object }) => (object === undefined ? [] : [object]));
+  const objects = <T extends KubeObject>(slots: readonly Slot<T>[]): Stored<T>[] =>
+    slots.flatMap(({ object }) => (object === undefined ? [] : [object]));
   const machines = objects(beginning.machines);
   const traces = { machines, nodes: objects(world.nodes), sets: [SET], jobs: objects(world.jobs), since: SET.metadata.creationTimestamp };
   const borne = Math.max(0, ...machines.map(({ spec }) => spec.operation?.epoch ?? 0));

@@ -1,4 +1,4 @@
-/** The small world that the explorer exhausts: plain data, never changed in place. */
+/** The small world that the explorer exhausts: plain data, never mutated. */
 import type { Node } from '../../src/api/builtin.ts';
 import type { DisruptionLedger } from '../../src/api/disruption-ledger.ts';
 import { LEDGER_NAME } from '../../src/api/disruption-ledger.ts';
@@ -12,8 +12,8 @@ import type { Step } from '../../src/controllers/machine/view.ts';
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { Move } from './search.ts';
 
-/** An object as the API server holds it; absent ones keep their place in the count. Objects carry no resourceVersion, so that equal contents are equal. */
-export interface Held<T extends KubeObject> {
+/** An object as the API server stores it; the slot of an absent one stays, with its version. Objects carry no resourceVersion, so that equal contents are equal. */
+export interface Slot<T extends KubeObject> {
   version: number;
   /** What counts on, and is a condition of writes, where the node writes nothing: of a Machine its generation, of a Node the mark of our last write. */
   own?: number | undefined;
@@ -22,22 +22,22 @@ export interface Held<T extends KubeObject> {
 
 /** What the leaders, agents and people have in common. */
 export interface Cell {
-  machines: readonly Held<Machine>[];
-  nodes: readonly Held<Node>[];
-  ledger: Held<DisruptionLedger>;
-  /** One place a machine, for the last job that was made for it; empty in worlds without repairs. */
-  jobs: readonly Held<RemedyOperationJob>[];
+  machines: readonly Slot<Machine>[];
+  nodes: readonly Slot<Node>[];
+  ledger: Slot<DisruptionLedger>;
+  /** One slot a machine, for the last job that was made for it; empty in worlds without repairs. */
+  jobs: readonly Slot<RemedyOperationJob>[];
 }
 
 /** An act that has begun: what it was decided to do, and what it has read so far. */
 export interface Flight {
   /** What the work queue would not run twice at once: a machine, or the reservation pass. */
   key: number | 'cell';
-  what: ({ step: Step; silent: boolean } & Pick<World, 'time' | 'halted' | 'limit'>) | { vanished: LedgerReservation } | 'reserve';
+  what: ({ step: Step; isStale: boolean } & Pick<World, 'time' | 'halted' | 'limit'>) | { vanished: LedgerReservation } | 'reserve';
   epoch: number;
-  machine?: Held<Machine> | undefined;
-  node?: Held<Node> | undefined;
-  ledger?: Held<DisruptionLedger> | undefined;
+  machine?: Slot<Machine> | undefined;
+  node?: Slot<Node> | undefined;
+  ledger?: Slot<DisruptionLedger> | undefined;
   reads: number;
   /** What it may write; known once it has read something. */
   writes?: 'machine' | 'node' | 'ledger' | 'effect';
@@ -64,11 +64,11 @@ export interface Leader {
   /** Releases that its stores have not passed. */
   marks: readonly Mark[];
   /** Jobs whose next status is being decided or written. */
-  looks: readonly Look[];
+  jobPasses: readonly JobPass[];
   /** Operations whose power cycle the provider has confirmed to this process. */
   cycled: readonly string[];
-  /** It is about to begin a term in a ledger that has no epoch: what it has listed so far, and of which ledger. */
-  beginning?: { machines: readonly Held<Machine>[]; version: number };
+  /** It is about to begin a term in a ledger that has no epoch: what it has listed so far, and the version of that ledger. */
+  beginning?: { machines: readonly Slot<Machine>[]; version: number };
 }
 
 export interface Agent {
@@ -85,7 +85,7 @@ export interface Agent {
   report?: OperationStatus;
 }
 
-/** What a machine is like, whatever its objects say. */
+/** The real state of a machine, which its objects may not show. */
 export interface Site {
   /** `cut`: its agent does not report, and works. `hung`: nothing on it works or reports; what its pods write to may still be written to. */
   health: 'well' | 'sick' | 'cut' | 'hung';
@@ -95,22 +95,22 @@ export interface Site {
   keys: readonly string[];
   /** Every restart and boot that was made, by operation. */
   acts: readonly string[];
-  /** Pods that were asked to end, and that nobody on the node ends. */
+  /** Pods that were asked to end, and that no process on the node ends. */
   terminating: number;
 }
 
 export const FRESH_SITE: Site = { health: 'well', boot: 1, power: 'Running', keys: [], acts: [], terminating: 0 };
 
-/** A turn of the remedyjob controller that took more than a look at its stores. */
-export interface Look {
+/** A pass of the remedyjob controller over one job that needed more than its stores. */
+export interface JobPass {
   index: number;
   /** Of the job, as the store showed it: the write is conditioned on that. */
   version: number;
   job: Stored<RemedyOperationJob>;
   /** Read first: the ledger, or the others. */
-  ledger?: Held<DisruptionLedger>;
-  machine?: Held<Machine> | undefined;
-  node?: Held<Node> | undefined;
+  ledger?: Slot<DisruptionLedger>;
+  machine?: Slot<Machine> | undefined;
+  node?: Slot<Node> | undefined;
   status?: RemedyOperationJobStatus;
 }
 
@@ -132,9 +132,9 @@ export type Budget = Record<
   | 'halt'
   | 'agentDeath'
   | 'recreate'
-  /** Somebody deletes the ledger. */
+  /** A person deletes the ledger. */
   | 'forget'
-  /** Somebody deletes the Node, and its kubelet registers again. */
+  /** A person deletes the Node, and its kubelet registers again. */
   | 'reregister'
   | RepairEvent,
   number
@@ -145,7 +145,7 @@ export interface World extends Cell {
   limit: number;
   /** The highest epoch that was ever given; as the resourceVersion of the server, no ledger that is made later has less. */
   given: number;
-  /** With which epoch a ledger was made in the place of one that was deleted; 0: none was. */
+  /** With which epoch a ledger was made after one was deleted; 0: none was. */
   reborn: number;
   /** Reservations whose cordon arrived when the ledger had forgotten them, and was made again. */
   late: readonly string[];
@@ -158,7 +158,7 @@ export interface World extends Cell {
   /** Pods on each node that a drain takes away. */
   pods: readonly number[];
   /** The node is unschedulable by a human's will. */
-  held: readonly boolean[];
+  cordonedByHuman: readonly boolean[];
   halted: boolean;
   /** 0, or 1: past the notAfter of every reservation reserved before. */
   time: 0 | 1;

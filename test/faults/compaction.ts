@@ -64,7 +64,7 @@ export async function compactEtcd({ url, ca, cert, key }: Etcd): Promise<void> {
     const range = await call(session, '/etcdserverpb.KV/Range', Buffer.from([0x0a, 1, 0x2f]));
     const header = field(range, 1);
     const revision = header instanceof Buffer ? field(header, 3) : undefined;
-    if (typeof revision !== 'bigint') throw new Error('etcd does not say its revision');
+    if (typeof revision !== 'bigint') throw new Error('etcd does not report its revision');
     // CompactionRequest{revision, physical: true}.
     await call(session, '/etcdserverpb.KV/Compact', Buffer.concat([Buffer.from([0x08]), varint(revision), Buffer.from([0x10, 1])]));
   };

@@ -30,12 +30,12 @@ for (let i = 0; i < OBJECTS; i++) await admin.create(ConfigMaps, configMap(names
 const proxy = await startProxy(connection);
 const transport = httpTransport(proxy.connection, { idleTimeoutMs: 1000 });
 const stop = new AbortController();
-const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
+const noLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 const ports = {
   client: createClient(transport, { fieldManager: 'test' }),
   clock: systemClock({ ref: true }),
   random: seededRandom(1),
-  log: silent,
+  log: noLog,
   signal: stop.signal,
 };
 const backoff = { baseMs: 1, maxMs: 5 };

@@ -1,4 +1,4 @@
-/** What really happened on a server, by a watcher that nothing disturbs, and what another one may say of it. */
+/** What really happened on a server, by a watcher that nothing disturbs, and what another one may report of it. */
 import type { Resource } from '../../src/api/resource.ts';
 import { keyOf } from '../../src/api/resource.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
@@ -29,7 +29,7 @@ export interface Truth {
   reached(version: string): Promise<void>;
 }
 
-/** Everything but what the server itself may say in several ways. */
+/** Everything but what the server itself may report in several ways. */
 export function contentOf(object: KubeObject): string {
   const { managedFields: _, ...metadata } = object.metadata;
   return JSON.stringify(sorted({ ...object, metadata }));
@@ -72,7 +72,7 @@ export async function watchTruth<T extends KubeObject>(
       if (before.get(keyOf(item.metadata)) !== `${item.metadata.uid}@${item.metadata.resourceVersion}`) take(item, false);
       before.delete(keyOf(item.metadata));
     }
-    // Deleted in the gap, at a version that nobody saw.
+    // Deleted in the gap, at a version that no client saw.
     for (const [key, step] of before) history.get(key)?.push(`-${step}`);
     version = metadata.resourceVersion;
   };

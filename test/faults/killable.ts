@@ -13,7 +13,7 @@ export interface Killable {
   readonly ended: boolean;
   /** SIGKILL; resolves when it is gone. */
   kill(): Promise<void>;
-  said(): string;
+  output(): string;
 }
 
 export async function startKillable(command: string, args: readonly string[], logFile: string): Promise<Killable> {
@@ -32,7 +32,7 @@ export async function startKillable(command: string, args: readonly string[], lo
     get ended() {
       return ended;
     },
-    said: () => readFileSync(logFile, 'utf8').trim().split('\n').slice(-15).join('\n'),
+    output: () => readFileSync(logFile, 'utf8').trim().split('\n').slice(-15).join('\n'),
     async kill() {
       if (!ended) process.kill(pid, 'SIGKILL');
       await gone;
@@ -40,13 +40,13 @@ export async function startKillable(command: string, args: readonly string[], lo
   };
 }
 
-/** Waits until it holds; throws what the process said when it ends before, or is late. */
-export async function untilReady(process: Killable, what: string, seconds: number, holds: () => Promise<boolean>): Promise<void> {
+/** Waits until it is true; throws with the output of the process when that ends before, or is late. */
+export async function untilReady(process: Killable, what: string, seconds: number, isReady: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + seconds * 1000;
   for (;;) {
-    if (await holds().catch(() => false)) return;
-    if (process.ended) throw new Error(`${what} is not ready: it ended\n${process.said()}`);
-    if (performance.now() > deadline) throw new Error(`${what} is not ready within ${seconds} s\n${process.said()}`);
+    if (await isReady().catch(() => false)) return;
+    if (process.ended) throw new Error(`${what} is not ready: it ended\n${process.output()}`);
+    if (performance.now() > deadline) throw new Error(`${what} is not ready within ${seconds} s\n${process.output()}`);
     await delay(20);
   }
 }

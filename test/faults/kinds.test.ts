@@ -138,14 +138,14 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
         /^kubenode_leader\{role="cell"\} 1$/m,
       ])
         await waitFor(async () => line.test(await scrape()), { ...LATE, what: String(line) });
-      // As few as an operator can look at: none is by machine.
+      // As few as an operator can read: none is by machine.
       expect((await scrape()).split('\n').length).toBeLessThan(600);
 
       await admin.patch(CustomResourceDefinitions, CRD, { merge: { spec: newer() } });
-      const said = await controller.says('KindsNewer');
-      expect(said).toMatchObject({ next: 'run a KubeNode that is as new as its kinds' });
-      expect(said.msg).toContain('freezes of kubenode.io are kept in v1beta1; this KubeNode knows v1alpha1');
-      await controller.says('released the Lease');
+      const logged = await controller.waitForLog('KindsNewer');
+      expect(logged).toMatchObject({ next: 'run a KubeNode that is as new as its kinds' });
+      expect(logged.msg).toContain('freezes of kubenode.io are kept in v1beta1; this KubeNode knows v1alpha1');
+      await controller.waitForLog('released the Lease');
       expect((await admin.get(Leases, { namespace: SYSTEM_NAMESPACE, name: 'kubenode-cell' })).spec?.holderIdentity ?? '').toBe('');
       expect(await ready()).toMatch(/^503 KindsNewer: freezes/);
       expect(await scrape()).toMatch(/^kubenode_blocked\{role="cell"\} 1$/m);
@@ -154,10 +154,10 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
       // Until here nothing has taken up the second machine: the kinds have to fit first.
       const before = controller.lines().length;
       await undefine();
-      await controller.says('KindsAbsent', before);
+      await controller.waitForLog('KindsAbsent', before);
       expect(await machines()).toBe(1);
       await define();
-      await controller.says('a term begins', before);
+      await controller.waitForLog('a term begins', before);
       await waitFor(async () => (await machines()) === 2, LATE);
       expect(await ready()).toBe('200 ok');
     } finally {

@@ -44,7 +44,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
   const good = (name: string, over: Parameters<typeof writeKubeconfig>[2] = {}): string =>
     writeKubeconfig(file(name), server.connection, over);
 
-  test('each gives one message that says what, where and what to do, and no secret', async () => {
+  test('each gives one message that names what, where and what to do, and no secret', async () => {
     const other = await createAuthority();
     writeFileSync(file('broken'), 'users:\n- {name: u, user: {token: "hunter2\n');
     const cases: [string, string | RegExp, string][] = [
@@ -104,7 +104,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     },
   );
 
-  test('a controller waits for its server, for its kinds and for credentials, says each once, and goes on by itself', async () => {
+  test('a controller waits for its server, for its kinds and for credentials, reports each once, and goes on by itself', async () => {
     let valid = 'first';
     const proxy = await startProxy(server.connection, { token: (given) => (given === valid ? server.connection.token : given) });
     proxy.accept('none');
@@ -114,32 +114,32 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     const holder = async (): Promise<string> =>
       (await admin.find(Leases, { namespace: SYSTEM_NAMESPACE, name: 'kubenode-cell' }))?.spec?.holderIdentity ?? '';
     try {
-      await controller.says('no answer from the API server');
+      await controller.waitForLog('no answer from the API server');
       proxy.accept('all');
-      expect(await controller.says('KindsAbsent')).toMatchObject({
+      expect(await controller.waitForLog('KindsAbsent')).toMatchObject({
         msg: 'KindsAbsent: this API server has no kinds of kubenode.io',
         next: 'kubenode install --cell | kubectl apply --server-side -f -',
       });
       expect(await holder()).toBe('');
       for (const kind of CELL_KINDS) await admin.create(CustomResourceDefinitions, kind.crd());
-      await controller.says('leads');
-      await controller.says('a term begins');
+      await controller.waitForLog('leads');
+      await controller.waitForLog('a term begins');
 
       valid = 'second';
       const before = controller.lines().length;
       proxy.resetAll();
-      await controller.says(/the Lease cannot be acquired .*Unauthorized: the server does not accept these credentials/, before);
+      await controller.waitForLog(/the Lease cannot be acquired .*Unauthorized: the server does not accept these credentials/, before);
       const later = controller.lines().length;
       writeKubeconfig(path, { ...proxy.connection, token: 'second' });
-      await controller.says('the kubeconfig has changed; going on with it', later);
-      await controller.says('a term begins', later);
+      await controller.waitForLog('the kubeconfig has changed; going on with it', later);
+      await controller.waitForLog('a term begins', later);
       await waitFor(async () => (await holder()) !== '', LATE);
 
-      const said = controller
+      const logged = controller
         .lines()
         .filter(({ msg }) => /KindsAbsent|^GET/.test(msg))
         .map(({ msg }) => msg);
-      expect(said).toEqual([...new Set(said)]);
+      expect(logged).toEqual([...new Set(logged)]);
       expect(JSON.stringify(controller.lines())).not.toMatch(/first|second/);
     } finally {
       await controller.kill();

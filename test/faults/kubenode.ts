@@ -28,11 +28,11 @@ export function writeKubeconfig(
 
 export async function kubenode(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const child = spawn(process.execPath, [ENTRY, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, LC_ALL: 'C' } });
-  const said = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (text: string) => (said[name] += text));
+  const output = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (text: string) => (output[name] += text));
   return await new Promise((resolve, reject) => {
     child.once('error', reject);
-    child.once('close', (code) => resolve({ code, ...said }));
+    child.once('close', (code) => resolve({ code, ...output }));
   });
 }
 
@@ -46,7 +46,7 @@ export interface Line {
 export interface RunningController {
   lines(): Line[];
   /** Its first line that fits, of those after the first `from`. */
-  says(text: string | RegExp, from?: number): Promise<Line>;
+  waitForLog(text: string | RegExp, from?: number): Promise<Line>;
   kill(): Promise<void>;
 }
 
@@ -60,15 +60,15 @@ export async function startController(logFile: string, ...args: string[]): Promi
       .map((line) => JSON.parse(line) as Line);
   return {
     lines,
-    async says(text, from = 0) {
-      const fits = (said: string): boolean => (typeof text === 'string' ? said.includes(text) : text.test(said));
+    async waitForLog(text, from = 0) {
+      const fits = (line: string): boolean => (typeof text === 'string' ? line.includes(text) : text.test(line));
       const found = (): Line | undefined =>
         lines()
           .slice(from)
           .find(({ msg, error = '' }) => fits(`${msg} ${error}`));
       return await waitFor(() => running.ended || found(), { deadlineMs: 60_000 }).then(
-        (line) => (line === true ? Promise.reject(new Error(`the controller ended:\n${running.said()}`)) : line),
-        () => Promise.reject(new Error(`the controller did not say ${String(text)}, but\n${running.said()}`)),
+        (line) => (line === true ? Promise.reject(new Error(`the controller ended:\n${running.output()}`)) : line),
+        () => Promise.reject(new Error(`the controller did not log ${String(text)}, but\n${running.output()}`)),
       );
     },
     kill: () => running.kill(),

@@ -111,14 +111,14 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
         if (believers.length > 1) together.push(believers.join(' and '));
         try {
           const current = await of.client.get(ConfigMaps, deed, { signal: term.signal });
-          // Whoever led later has acted: what we could still do is over.
+          // A later leader has acted: what we could still do is over.
           if (Number(current.data?.['term']) > term.transitions) break;
           acts++;
           const data = { term: String(term.transitions), by: of.identity, n: String(Number(current.data?.['n']) + 1) };
           // Not with the term's signal: a deed under way when the term ends is the danger.
           await of.client.update(ConfigMaps, { ...current, data });
         } catch {
-          // Conditioned on the version that was read: to read again is safe whatever became of it.
+          // Conditioned on the version that was read: to read again is safe with any outcome.
         }
         await delay(15);
       }
@@ -139,7 +139,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
       { type: 'delay', ms: 500 },
     ];
     process.stdout.write(`  ${serverName}: leader election under faults: seed ${seed}\n`);
-    // Once for longer than a Lease lasts, whatever the dice say.
+    // Once for longer than a Lease lasts, whatever number is drawn.
     const first = candidates.find(({ identity }) => terms.get(identity)?.isValid() === true) ?? candidates[0];
     first?.proxy.accept('hang');
     first?.proxy.stallAll();

@@ -50,9 +50,9 @@ export interface FaultProxy {
   clear(): void;
   /** Resets every connection. */
   resetAll(): void;
-  /** Every connection there is falls silent in both directions and stays open. */
+  /** Every existing connection stops in both directions and stays open. */
   stallAll(): void;
-  /** What happens to new connections: `hang` accepts them and never says a word, not even in the TLS handshake. */
+  /** What happens to new connections: `hang` accepts them and never sends anything, not even in the TLS handshake. */
   accept(how: 'all' | 'none' | 'hang'): void;
   close(): Promise<void>;
 }
@@ -161,7 +161,7 @@ export async function startProxy(upstream: Connection & { server: string }, opti
       const { status, retryAfterSeconds } = fault;
       if (retryAfterSeconds !== undefined) out.setHeader('retry-after', retryAfterSeconds);
       out.writeHead(status, { 'content-type': 'text/plain' });
-      out.end('the proxy says no');
+      out.end('the proxy refuses');
       return;
     }
     if (fault?.type === 'reset' || fault?.type === 'belated') resetOf(message);

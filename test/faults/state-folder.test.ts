@@ -32,7 +32,7 @@ const ENTRY = fileURLToPath(new URL('../../bin/kubenode.js', import.meta.url));
 let folder: string;
 const at = (...names: string[]): string => join(folder, ...names);
 
-/** Runs it until it serves, or ends. Whoever runs the tests may be able to write everywhere: nobody cannot. */
+/** Runs it until it serves, or ends. The user that runs the tests may be able to write everywhere; the user nobody is not. */
 async function serve(state: string, { as }: { as?: number } = {}) {
   const kubeconfig = at(`kubeconfig-${sha256Hex(state).slice(0, 8)}`);
   const args = [
@@ -50,8 +50,8 @@ async function serve(state: string, { as }: { as?: number } = {}) {
     env,
     ...(as === undefined ? {} : { uid: as, gid: as }),
   });
-  let said = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+  let printed = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (printed += text));
   let code: number | null | undefined;
   const ended = new Promise<void>((resolve) =>
     child.once('close', (exit) => {
@@ -59,9 +59,9 @@ async function serve(state: string, { as }: { as?: number } = {}) {
       resolve();
     }),
   );
-  await waitFor(() => code !== undefined || said.includes('serving'), { deadlineMs: 30_000 });
+  await waitFor(() => code !== undefined || printed.includes('serving'), { deadlineMs: 30_000 });
   return {
-    said,
+    said: printed,
     code,
     kubeconfig,
     async stop() {
@@ -95,8 +95,8 @@ function sql(state: string, text: string): void {
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'kubenode-state-'));
   const first = await serve(at('good'));
-  // What is damaged later was whole, and held something.
-  if (!(await namespaces(first.kubeconfig)).includes('default')) throw new Error('a new state folder holds no namespace default');
+  // What is damaged later was whole, and had content.
+  if (!(await namespaces(first.kubeconfig)).includes('default')) throw new Error('a new state folder has no namespace default');
   await first.stop();
 });
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -171,16 +171,16 @@ test('a serving key that cannot be read is made again, and the kubeconfigs of be
 test.each([
   ['that is a file', () => at('file'), 'ENOTDIR: not a directory'],
   ['below a file', () => at('file', 'below'), 'ENOTDIR: not a directory'],
-  ['of which another process uses it', () => at('good'), 'is in use by another process'],
+  ['that another process uses', () => at('good'), 'is in use by another process'],
 ])('a folder %s is refused with one message', async (_, state, why) => {
-  writeFileSync(at('file'), 'of somebody');
+  writeFileSync(at('file'), 'of a user');
   const holder = why.includes('in use') ? await serve(at('good')) : undefined;
   const refused = await serve(state());
   await holder?.stop();
   expect(refused.code).toBe(1);
   expect(refused.said).toMatch(/^x [^\n]+\nnext: [^\n]+\n$/);
   expect(refused.said).toContain(why);
-  expect(readFileSync(at('file'), 'utf8')).toBe('of somebody');
+  expect(readFileSync(at('file'), 'utf8')).toBe('of a user');
 });
 
 test('a folder that its user may not write is refused with one message, and taken when it may', async () => {

@@ -155,7 +155,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     expect(truth.gaps).toBe(0);
   });
 
-  test('a watch that falls silent without being closed is noticed, and what was missed is found by a list', async () => {
+  test('a watch that stops without being closed is noticed, and what was missed is found by a list', async () => {
     const truth = await watchTruth(client, ConfigMaps, namespace, stopped.signal);
     // Its minute passes in six seconds; the server's watches last one to two.
     const { reflector, reported } = reflect({ rate: 10, watchTimeoutSeconds: 1 });
@@ -272,7 +272,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
       },
       { type: 'delay', ms: 1 },
     );
-    // Held back until the pages have expired.
+    // Delayed until the pages have expired.
     proxy.next((request) => isList(request) && request.path.includes('continue='), { type: 'reset' }, 10_000);
     const { reflector, reported } = reflect({ pageSize: 4 });
     await waitFor(() => forgotten !== undefined, LATE);
@@ -286,7 +286,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     expect(reported.lists).toBe(1);
   });
 
-  test('a bookmark carries a quiet watch past a history that is gone', async () => {
+  test('a bookmark carries a watch without events past a history that is gone', async () => {
     const elsewhere = await newNamespace();
     // A real server sends its bookmark two seconds before a watch ends, if that is long enough.
     const { reflector, reported } = reflect({ watchTimeoutSeconds: server.compact === undefined ? 1 : 8 });

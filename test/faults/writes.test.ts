@@ -85,7 +85,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
         ['PATCH', () => through.apply(ConfigMaps, configMap(namespace, 'old', { applied: '1' }), { fieldManager: 'test' })],
         ['DELETE', () => through.delete(ConfigMaps, key)],
       ];
-      // Each silence takes a second to be noticed; two kinds of write are enough there.
+      // Each unresponsive connection takes a second to be noticed; two kinds of write are enough there.
       for (const [method, write] of fault.type === 'mute' ? writes.slice(0, 2) : writes) {
         // The write goes out on a connection that was used before: there libraries are tempted to send it again.
         await through.get(ConfigMaps, { namespace, name: 'old' });

@@ -39,7 +39,7 @@ async function reachable(cell: string, reason: string): Promise<Condition> {
 async function giveKubeconfig(cell: string, text: string): Promise<void> {
   const data = { kubeconfig: Buffer.from(text).toString('base64') };
   await hub.hub.patch(Secrets, { namespace: SYSTEM_NAMESPACE, name: `cluster-${cell}` }, { merge: { data } });
-  // The hub follows no Secrets. It reads this one whenever it looks: every few seconds while the cell is away, else every minute or two.
+  // The hub follows no Secrets. It reads this one whenever it checks the cell: every few seconds while the cell is away, else every minute or two.
   await hub.hub.patch(Clusters, { name: cell }, { merge: { metadata: { annotations: { touched: sha256Hex(text) } } } });
 }
 
@@ -50,7 +50,7 @@ async function eventsOf(cell: string): Promise<string[]> {
   return items.map(({ reason = '' }) => reason).toSorted();
 }
 
-it('a Secret that holds no good kubeconfig is said to be so, the other cells go on, and a good one is taken up', async () => {
+it('a Secret without a good kubeconfig is reported, the other cells go on, and a good one is taken up', async () => {
   const expired = `e30.${Buffer.from('{"exp":1000000000}').toString('base64url')}.hunter2`;
   const kubeconfig = (user: object, server = 'https://127.0.0.1:1'): string =>
     stringify({
@@ -100,18 +100,18 @@ it('a cell whose kinds are newer is Blocked and written nothing into, and one th
   ];
   await prod.patch(CustomResourceDefinitions, key, { merge: { spec: { versions: kept } } });
   const commit = bump({ runtime: '1.1.0', kubelet: '1.0.0' });
-  const place = async () => (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.find(({ name }) => name === 'prod');
+  const unitInProd = async () => (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.find(({ name }) => name === 'prod');
   await waitFor(
     async () => {
       await hub.prove('test');
-      return (await place())?.phase === 'Blocked';
+      return (await unitInProd())?.phase === 'Blocked';
     },
     { deadlineMs: LATE },
   );
   const condition = await reachable('prod', 'KindsNewer');
   expect(condition.message).toMatch(/^defenderpolicies of kubenode\.io are kept in v1beta1; .*nothing is written; next: upgrade this hub$/);
-  const isReported = async (): Promise<boolean> => (await place())?.message?.includes('are kept in v1beta1') === true;
-  await waitFor(isReported, { deadlineMs: LATE, what: 'the rollout to say so' });
+  const isReported = async (): Promise<boolean> => (await unitInProd())?.message?.includes('are kept in v1beta1') === true;
+  await waitFor(isReported, { deadlineMs: LATE, what: 'the rollout to report it' });
   expect(await hub.sets('prod')).toEqual({ runtime: '1.0.0', kubelet: '1.0.0' });
 
   await prod.delete(CustomResourceDefinitions, key);
@@ -134,11 +134,11 @@ it('a cell that is older is Blocked, with the field that it does not know, and i
   Reflect.deleteProperty(older.versions[0].schema.openAPIV3Schema.properties.spec.properties, 'soakSeconds');
   await prod.patch(CustomResourceDefinitions, key, { merge: { spec: { versions: older.versions } } });
   const commit = bump({ runtime: '1.1.0', kubelet: '1.0.0' });
-  const place = async () => (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.find(({ name }) => name === 'prod');
+  const unitInProd = async () => (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.find(({ name }) => name === 'prod');
   await waitFor(
     async () => {
       await hub.prove('test');
-      const { phase, message } = (await place()) ?? {};
+      const { phase, message } = (await unitInProd()) ?? {};
       return phase === 'Blocked' && message?.includes('.spec.soakSeconds: field not declared in schema') === true;
     },
     { deadlineMs: LATE, what: 'the words of the server' },
@@ -167,8 +167,8 @@ it('what goes into a namespace that is being deleted waits, with the words of th
     await hub.cell(cell).create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata });
   }
   const prod = hub.cell('prod');
-  const held = { namespace: 'shop', name: 'held' };
-  await prod.create(ConfigMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...held, finalizers: ['example.com/hold'] } });
+  const finalized = { namespace: 'shop', name: 'held' };
+  await prod.create(ConfigMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...finalized, finalizers: ['example.com/hold'] } });
   await prod.delete(Namespaces, { name: 'shop' });
   const commit = hub.commit('Pools', { 'fleet/main.ts': POOLS });
 
@@ -188,7 +188,7 @@ it('what goes into a namespace that is being deleted waits, with the words of th
   for (const unit of ['ConfigMap/shop/motd', 'MachineSet/shop/web'])
     expect(await waitFor(() => message(unit), { deadlineMs: LATE, what: unit })).toContain('because it is being terminated');
 
-  await prod.patch(ConfigMaps, held, { merge: { metadata: { finalizers: null } } });
+  await prod.patch(ConfigMaps, finalized, { merge: { metadata: { finalizers: null } } });
   await waitFor(
     async () => {
       await settle('test');

@@ -96,7 +96,7 @@ describe('a commit', () => {
     expect((await hub.cell('prod').get(MachineComponentSets, { name: 'runtime' })).metadata.resourceVersion).toBe(before);
   });
 
-  it('that a cell halts goes no further, and says which machine', async () => {
+  it('that a cell halts goes no further, and names the machine', async () => {
     const commit = bump({ runtime: '1.9.0', kubelet: '1.0.0' });
     await waitFor(async () => (await hub.sets('test'))['runtime'] === '1.9.0', { deadlineMs: 200_000 });
     await hub.halt('test', 'runtime', 'web/test-1: its probe failed');
@@ -109,7 +109,7 @@ describe('a commit', () => {
     expect(prod.status?.units?.find((unit) => unit.unit === 'MachineComponentSet/runtime')?.revoked).toHaveLength(1);
   });
 
-  it('does not wait for an unreachable cluster of a later stage, and says that it is blocked', async () => {
+  it('does not wait for an unreachable cluster of a later stage, and reports that it is blocked', async () => {
     hub.away.add('prod');
     const commit = bump({ runtime: '1.1.0', kubelet: '1.0.0' });
     await waitFor(
@@ -132,7 +132,7 @@ describe('a commit', () => {
     await hub.finish(commit);
   });
 
-  it('is applied again where somebody changed a set by hand', async () => {
+  it('is applied again where a person changed a set by hand', async () => {
     await hub
       .cell('prod')
       .patch(MachineComponentSets, { name: 'runtime' }, { merge: { spec: { version: '6.6.6' } } }, { fieldManager: 'kubectl-edit' });
@@ -156,7 +156,7 @@ describe('a commit', () => {
   });
 });
 
-describe('bad input changes nothing, says what and where, and recovers when it is corrected', () => {
+describe('bad input changes nothing, is reported with its position, and recovers when it is corrected', () => {
   const cases: [string, () => Record<string, string>, string, RegExp][] = [
     [
       'a fleet that does not compile',
@@ -279,13 +279,13 @@ describe('bad input changes nothing, says what and where, and recovers when it i
     hub.commit('Remove a component', { 'fleet/versions.ts': versions({ runtime: '1.0.0' }) });
     await waitFor(async () => (await hub.sets('test'))['kubelet'] === undefined, { deadlineMs: 200_000 });
     hub.away.delete('prod');
-    const places = async (): Promise<string[]> =>
+    const messages = async (): Promise<string[]> =>
       (await hub.hub.listAll(Rollouts)).items.flatMap(({ status }) =>
         (status?.units ?? []).flatMap(({ clusters = [] }) => clusters.flatMap(({ name, message = '' }) => `${name}: ${message}`)),
       );
     await waitFor(
       async () =>
-        (await places()).includes('prod: somebody deleted it in its cell and made another one of its name: delete that one there'),
+        (await messages()).includes('prod: somebody deleted it in its cell and made another one of its name: delete that one there'),
       { deadlineMs: 200_000 },
     );
     expect(Object.keys(await hub.sets('prod'))).toContain('kubelet');

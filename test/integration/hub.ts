@@ -161,7 +161,7 @@ export async function openHub(options: { prune?: number } = {}) {
       rmSync(dir, { recursive: true, force: true });
     },
     commit: (message: string, files: Record<string, string>) => repository.commit(message, files),
-    /** The cell says that the sets it has hold their content. */
+    /** The cell reports that the sets it has are at their content. */
     async prove(cell: string): Promise<void> {
       const client = clientOf(cell);
       for (const set of (await client.listAll(MachineComponentSets)).items) {
@@ -212,7 +212,7 @@ export async function openHub(options: { prune?: number } = {}) {
     async rollout(commit: string) {
       return (await hub.listAll(Rollouts)).items.find((rollout) => rollout.spec.commit === commit);
     },
-    /** Proves whatever is applied until the rollout of this commit is done. */
+    /** Proves everything that is applied until the rollout of this commit is done. */
     async finish(commit: string): Promise<void> {
       await waitFor(
         async () => {

@@ -65,7 +65,7 @@ async function isServed(client: Client, kind: Kind): Promise<boolean> {
   );
 }
 
-/** What tests leave; namespaces stay. Nobody else is there who would act on a finalizer. */
+/** What tests leave; namespaces stay. No other process is there that would act on a finalizer. */
 async function empty(client: Client): Promise<void> {
   for (const resource of [...ALL_KINDS, Secrets]) {
     const scope = resource === Secrets ? { namespace: SYSTEM_NAMESPACE } : {};

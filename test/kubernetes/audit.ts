@@ -1,7 +1,7 @@
 /** What API servers wrote down of who asked them for what. */
 import { readFileSync, statSync } from 'node:fs';
 
-/** The part of an audit.k8s.io/v1 Event that is looked at. */
+/** The part of an audit.k8s.io/v1 Event that is read. */
 export interface AuditEvent {
   stage: string;
   verb: string;
@@ -15,15 +15,15 @@ export interface Verdict {
   requests: number;
   /** By whom requests were made. */
   identities: number;
-  /** What somebody of KubeNode, or a node, asked for and was refused. */
+  /** Requests of KubeNode's identities, or of a node, that were refused. */
   refused: string[];
   /** What the administrator wrote that is for KubeNode's own identities to write. */
   byAdministrator: string[];
 }
 
 const READS = new Set(['get', 'list', 'watch']);
-/** Kubernetes' own parts may try what they like; people look until they may. */
-const HELD = /^(system:serviceaccount:kubenode-system:|system:serviceaccount:[^:]+:kubenode-|system:node:|kubenode:machine:)/;
+/** Kubernetes' own parts may try what they like; people try until they may. */
+const KUBENODE = /^(system:serviceaccount:kubenode-system:|system:serviceaccount:[^:]+:kubenode-|system:node:|kubenode:machine:)/;
 const PERSON = 'kubenode-tour';
 const ADMINISTRATOR = 'kubernetes-admin';
 /** What a person applies by hand: docs/install.md. */
@@ -42,7 +42,7 @@ export function judge(events: Iterable<AuditEvent>): Verdict {
     const { resource = '', subresource, namespace, name = '' } = objectRef;
     const what = `${who}: ${verb} ${[resource, subresource].filter(Boolean).join('/')} ${namespace === undefined ? name : `${namespace}/${name}`}`;
     const writes = !READS.has(verb);
-    if (responseStatus?.code === 403 && (HELD.test(who) || (who === PERSON && writes)))
+    if (responseStatus?.code === 403 && (KUBENODE.test(who) || (who === PERSON && writes)))
       refused.push(`${what}: ${responseStatus.message ?? ''}`);
     if (who === ADMINISTRATOR && writes && objectRef.apiGroup === 'kubenode.io' && !BY_HAND.has(resource)) byAdministrator.push(what);
   }

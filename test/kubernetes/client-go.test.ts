@@ -29,7 +29,7 @@ interface Line {
   [field: string]: unknown;
 }
 
-interface Place {
+interface Server {
   readonly kubeconfig: string;
   readonly client: Client;
   stop(): Promise<void>;
@@ -69,7 +69,7 @@ async function embedded(dir: string) {
   };
 }
 
-async function place(kubeconfig: string, stop: () => Promise<void>): Promise<Place> {
+async function openServer(kubeconfig: string, stop: () => Promise<void>): Promise<Server> {
   const transport = httpTransport(await loadKubeconfig({ path: kubeconfig, env: {}, clock: systemClock() }));
   const client = createClient(transport, { fieldManager: 'a-human' });
   for (const kind of CELL_KINDS) {
@@ -101,7 +101,7 @@ async function newNamespace(client: Client, name: string): Promise<string> {
   return name;
 }
 
-async function says({ kubeconfig }: Place, namespace: string, scenario: string): Promise<Line[]> {
+async function runScenario({ kubeconfig }: Server, namespace: string, scenario: string): Promise<Line[]> {
   const { stdout } = await run(program, ['-kubeconfig', kubeconfig, '-namespace', namespace, scenario], { timeout: 70_000 });
   return stdout
     .trim()
@@ -114,24 +114,24 @@ const one = (lines: readonly Line[], what: string): Line | undefined => of(lines
 
 describe.skipIf(program === '')('a Go program with client-go', () => {
   const dir = mkdtempSync(join(tmpdir(), 'kubenode-clientgo-'));
-  const places = new Map<string, Place>();
+  const servers = new Map<string, Server>();
   let restart: () => Promise<void>;
-  const at = (name: string): Place => places.get(name) ?? expect.fail(`there is no ${name}`);
+  const at = (name: string): Server => servers.get(name) ?? expect.fail(`there is no ${name}`);
 
   beforeAll(async () => {
     const server = await embedded(dir);
     restart = () => server.restart();
-    places.set('embedded', await place(server.kubeconfig, () => server.stop()));
-    if (real !== undefined) places.set('real', await place(real.kubeconfig, () => real.transport.close()));
+    servers.set('embedded', await openServer(server.kubeconfig, () => server.stop()));
+    if (real !== undefined) servers.set('real', await openServer(real.kubeconfig, () => real.transport.close()));
   }, 60_000);
   afterAll(async () => {
-    for (const each of places.values()) await each.stop();
+    for (const each of servers.values()) await each.stop();
     rmSync(dir, { recursive: true, force: true });
   });
 
   const scenarios = ['discovery', 'mapper', 'paging', 'metadata', 'apply', 'status', 'watch'] as const;
   const names = ['embedded', ...(real === undefined ? [] : ['real'])];
-  const said = new Map<string, Line[]>();
+  const outputs = new Map<string, Line[]>();
 
   describe.each(names)('on the server %s', (name) => {
     beforeAll(async () => {
@@ -139,10 +139,10 @@ describe.skipIf(program === '')('a Go program with client-go', () => {
         const namespace = await newNamespace(at(name).client, `go-${scenario}`);
         if (scenario === 'paging' || scenario === 'metadata')
           for (let index = 0; index < 8; index++) await at(name).client.create(Machines, machine(namespace, `m-${index}`));
-        said.set(`${name} ${scenario}`, await says(at(name), namespace, scenario));
+        outputs.set(`${name} ${scenario}`, await runScenario(at(name), namespace, scenario));
       }
     }, 120_000);
-    const lines = (scenario: (typeof scenarios)[number]): Line[] => said.get(`${name} ${scenario}`) ?? [];
+    const lines = (scenario: (typeof scenarios)[number]): Line[] => outputs.get(`${name} ${scenario}`) ?? [];
 
     it('discovers every kind and its subresources', () => {
       const resources = of(lines('discovery'), 'resource');
@@ -261,7 +261,7 @@ describe.skipIf(program === '')('a Go program with client-go', () => {
         createInterface({ input: child.stdout }).on('line', (line) => lines.push(JSON.parse(line) as Line));
         const saw = (what: string, about: string) =>
           waitFor(() => lines.some((line) => line.what === what && line['name'] === about), { ...LATE, what: `${what} ${about}` });
-        /** The store is what the API says. */
+        /** The store equals what the API returns. */
         const agrees = () =>
           waitFor(async () => {
             const before = of(lines, 'store').length;
@@ -282,7 +282,7 @@ describe.skipIf(program === '')('a Go program with client-go', () => {
           await saw('delete', 'second');
           await agrees();
 
-          // What happens while nobody can be reached is seen afterwards.
+          // What happens while no server can be reached is seen afterwards.
           await gate.cut(async () => {
             if (name === 'embedded') await restart();
             // Connections of before are found closed at the first use.
@@ -322,8 +322,8 @@ describe.skipIf(program === '')('a Go program with client-go', () => {
         .map((line) => ({ ...line, version: undefined, uid: undefined }))
         .toSorted((a, b) => (scenario === 'discovery' ? JSON.stringify(a).localeCompare(JSON.stringify(b)) : 0));
     for (const scenario of scenarios)
-      expect(plain(scenario, said.get(`embedded ${scenario}`) ?? []), scenario).toEqual(
-        plain(scenario, said.get(`real ${scenario}`) ?? []),
+      expect(plain(scenario, outputs.get(`embedded ${scenario}`) ?? []), scenario).toEqual(
+        plain(scenario, outputs.get(`real ${scenario}`) ?? []),
       );
   });
 });

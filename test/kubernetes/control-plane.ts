@@ -72,7 +72,7 @@ const OF_A_FLEET = [
 /** Who asked for what, and what was answered. */
 const AUDITED = { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', omitStages: ['RequestReceived'], rules: [{ level: 'Metadata' }] };
 
-/** What workload needs besides, until somebody runs it. */
+/** What workload needs besides, until it is run. */
 export const OF_WORKLOAD = [
   'deployment-controller',
   'disruption-controller',

@@ -75,7 +75,7 @@ describe('on a real API server', () => {
     );
   });
 
-  it('a controller brings every object to one, and then is silent', async () => {
+  it('a controller brings every object to one, and then writes nothing', async () => {
     const names = Array.from({ length: 12 }, (_, i) => `real-${i}`);
     for (const name of names) await client.create(Nodes, node(name));
     const writes: string[] = [];

@@ -101,7 +101,7 @@ test.runIf(real?.controllers)(
     await expect(createClient(byToken).get(Machines, key)).rejects.toMatchObject({ status: 403 });
     await expect(createClient(byToken).get(ServiceAccounts, { ...key, name: 'default' })).rejects.toMatchObject({ status: 403 });
 
-    // CEL holds everybody to it, administrators too.
+    // CEL enforces it for everyone, administrators too.
     const status = (bootstrap: object) => client.patch(Machines, key, { merge: { status: { bootstrap } } }, { subresource: 'status' });
     await expect(status({ csrUID: 'another' })).rejects.toThrow('one request is admitted in an epoch');
     await expect(client.patch(Machines, key, { merge: { status: { bootstrap: null } } }, { subresource: 'status' })).rejects.toThrow(

@@ -17,7 +17,7 @@ afterEach(() => stopped.abort(new Error('the test is over')));
 
 const isWatch = ({ query }: ApiRequest): boolean => query?.['watch'] !== undefined;
 
-test('a store where nothing happens is not listed again: silence costs one object and a new watch, and what happens then is seen', async () => {
+test('a store where nothing happens is not listed again: an idle watch costs one object and a new watch, and what happens then is seen', async () => {
   const real = realServer();
   if (real === undefined) throw new Error('npm run test:kubernetes starts the server that this test wants');
   const admin = createClient(real.transport, { fieldManager: 'a-human' });

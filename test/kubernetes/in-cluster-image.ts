@@ -1,4 +1,4 @@
-/** The image of deploy/Dockerfile as a folder: where there is no builder, what it would hold is put there by hand. */
+/** The image of deploy/Dockerfile as a folder: where there is no builder, its content is put there by hand. */
 import { execFile } from 'node:child_process';
 import { cpSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,8 @@ export async function makeImage(folder: string): Promise<Image> {
   const dockerfile = read('deploy/Dockerfile');
   const last = dockerfile.slice(dockerfile.lastIndexOf('\nFROM '));
   const instruction = (name: string): string => new RegExp(`^${name} (.+)$`, 'm').exec(last)?.[1] ?? '';
-  if (instruction('COPY') !== '--from=build /app /app') throw new Error(`deploy/Dockerfile copies ${instruction('COPY')}: say so here too`);
+  if (instruction('COPY') !== '--from=build /app /app')
+    throw new Error(`deploy/Dockerfile copies ${instruction('COPY')}: change this here too`);
   const app = join(folder, 'app');
   const { files } = JSON.parse(read('package.json')) as { files: string[] };
   await run(process.execPath, [join(ROOT, 'tools/build.ts'), join(app, 'dist')]);

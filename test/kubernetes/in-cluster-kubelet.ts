@@ -188,7 +188,7 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     troubles.push(`pod ${name} ended by itself (${signal ?? code}):\n${process.log().slice(-2000)}`);
   }
 
-  /** As kubelet and runtime give it: that of the image, of the services of the namespace, and of the pod. */
+  /** The environment that kubelet and runtime give: from the image, from the services of the namespace, and from the pod. */
   async function environment(pod: PodObject, container: Container): Promise<Record<string, string>> {
     const env: Record<string, string> = {
       PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
@@ -216,7 +216,7 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     return env;
   }
 
-  /** Its status, as its node says it. */
+  /** Its status, as its node reports it. */
   async function reportPod({ object }: RunningPod, ready: boolean): Promise<void> {
     const { name } = object.metadata;
     const [container] = object.spec.containers;
@@ -300,7 +300,7 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     })();
   }
 
-  async function look(): Promise<void> {
+  async function syncPods(): Promise<void> {
     const { items } = (await admin.request({ method: 'GET', path: path() })) as { items: PodObject[] };
     for (const pod of items) {
       const { name, deletionTimestamp } = pod.metadata;
@@ -341,9 +341,9 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     }
   })();
 
-  const looking = (async () => {
+  const syncing = (async () => {
     while (!ended.signal.aborted) {
-      await look().catch((error: unknown) => troubles.push(`looking at pods: ${String(error)}`));
+      await syncPods().catch((error: unknown) => troubles.push(`syncing pods: ${String(error)}`));
       await delay(200);
     }
   })();
@@ -353,7 +353,7 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     troubles,
     async stop() {
       ended.abort(new Error('the kubelets stop'));
-      await Promise.all([looking, beating]);
+      await Promise.all([syncing, beating]);
       await Promise.all([...pods.values()].map(({ process }) => process.stop()));
     },
   };

@@ -1,5 +1,5 @@
 /**
- * The process of a pod as a kubelet and a container runtime start it: file system of its image, read-only where it says so, volumes, user, rights,
+ * The process of a pod as a kubelet and a container runtime start it: file system of its image, read-only where it is declared so, volumes, user, rights,
  * environment, name, network and process ID 1. Needs root and Linux.
  */
 import { spawn, spawnSync } from 'node:child_process';
@@ -71,9 +71,9 @@ export interface PodProcess {
   get(port: number, path: string): Promise<{ status: number; body: string }>;
   /** Metrics, over TLS. */
   scrape(port: number, token?: string): Promise<Scraped>;
-  /** Most memory that its processes had together, bytes; undefined where no cgroup could be made, and then no limit holds. */
+  /** Most memory that its processes had together, bytes; undefined where no cgroup could be made, and then no limit is set. */
   peakBytes(): number | undefined;
-  /** Of its process 1, as the kernel says it: `VmHWM`, `NoNewPrivs`, `CapBnd`, `Uid`… */
+  /** Of its process 1, as the kernel reports it: `VmHWM`, `NoNewPrivs`, `CapBnd`, `Uid`… */
   state(): Record<string, string>;
   stop(): Promise<void>;
 }
@@ -136,7 +136,7 @@ export async function startPod(options: PodOptions): Promise<PodProcess> {
     },
   );
   closeSync(log);
-  // Whoever holds the other end of this pipe is this process: also a test that is killed leaves nothing behind.
+  // This process has the other end of this pipe, so also a test that is killed leaves nothing behind.
   const guard = spawn('/bin/sh', ['-c', 'cat >/dev/null; kill -KILL "$1"', 'sh', String(child.pid)], {
     stdio: ['pipe', 'ignore', 'ignore'],
   });
@@ -221,7 +221,7 @@ export function bytesOf(quantity: string): number {
   return Number(digits) * (UNITS[unit] ?? 1);
 }
 
-/** As `USER` of the image, where the pod does not say another; `runAsNonRoot` refuses root as a kubelet does. */
+/** As `USER` of the image, where the pod does not set another; `runAsNonRoot` refuses root as a kubelet does. */
 function userOf({ user }: Image, { runAsUser, runAsGroup, runAsNonRoot }: NonNullable<Container['securityContext']>) {
   const [uid = 0, gid = 0] = user.split(':').map(Number);
   const used = { uid: runAsUser ?? uid, gid: runAsGroup ?? gid };

@@ -58,9 +58,9 @@ function commandsOf(step: number): string[] {
   return blocks;
 }
 
-async function until(what: string, seconds: number, holds: () => boolean | Promise<boolean>): Promise<void> {
+async function until(what: string, seconds: number, isTrue: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = performance.now() + seconds * 1000;
-  while (!(await holds())) {
+  while (!(await isTrue())) {
     if (performance.now() > deadline) throw new Error(`${what}: not within ${seconds} s`);
     await delay(100);
   }
@@ -156,7 +156,7 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
     rmSync(dir, { recursive: true, force: true });
   }, 60_000);
 
-  /** In a shell, as somebody who stops at the first command that fails; a question to which the answer is no is no failure. */
+  /** In a shell, as a person who stops at the first command that fails; a question to which the answer is no is no failure. */
   async function shell(commands: string): Promise<{ out: string; err: string }> {
     const prod = inlineConnection(contextOf(readFileSync(planes.kubeconfig, 'utf8'), 'prod')).server;
     const here = commands
@@ -196,12 +196,12 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
   const holder = async (side: Side): Promise<string> =>
     (await client[side]().find(Leases, { namespace: NAMESPACE, name: `kubenode-${side}` }))?.spec?.holderIdentity ?? '';
   const leader = async (side: Side): Promise<RunningPod> => {
-    const holding = async (): Promise<RunningPod | undefined> => {
+    const leading = async (): Promise<RunningPod | undefined> => {
       const [name = ''] = (await holder(side)).split('_');
       return alive(side).find(({ object }) => object.metadata.name === name);
     };
-    await until(`a leader of the ${side}`, 30, async () => (await holding()) !== undefined);
-    return (await holding()) as RunningPod;
+    await until(`a leader of the ${side}`, 30, async () => (await leading()) !== undefined);
+    return (await leading()) as RunningPod;
   };
   /** And those before are gone. */
   async function rolledOut(side: Side, context: string): Promise<void> {
@@ -211,19 +211,19 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
 
   it('steps 2 to 5 and 7 can be followed word for word', async () => {
     // The rollout of step 2 ends when both pods answered their probes.
-    const said: Record<number, { out: string; err: string }[]> = {};
-    for (const step of [2, 3, 4, 5]) for (const commands of commandsOf(step)) (said[step] ??= []).push(await shell(commands));
-    const outOf = (step: number): string => said[step]?.map(({ out }) => out).join('') ?? '';
+    const outputs: Record<number, { out: string; err: string }[]> = {};
+    for (const step of [2, 3, 4, 5]) for (const commands of commandsOf(step)) (outputs[step] ??= []).push(await shell(commands));
+    const outOf = (step: number): string => outputs[step]?.map(({ out }) => out).join('') ?? '';
     // One of them was changed after its rollout.
     await rolledOut('hub', 'hub');
     for (const step of [2, 3]) expect(outOf(step)).toMatch(/deployment "kubenode-(hub|cell)" successfully rolled out/);
     // No warning: of pod security, deprecation, or a value that means nothing.
     expect(
-      Object.values(said)
+      Object.values(outputs)
         .flatMap((each) => each.map(({ err }) => err))
         .join(''),
     ).toBe('');
-    // As the comments beside the commands say.
+    // As the comments beside the commands describe.
     const answers = commandsOf(4)
       .join('')
       .split('\n')
@@ -293,7 +293,7 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
     }
   });
 
-  it('metrics are for who may read them: nobody else, neither strangers nor other accounts', async () => {
+  it('metrics are for who may read them: no other user, neither strangers nor other accounts', async () => {
     for (const { side, context } of SIDES) {
       const other = (await shell(`kubectl --context ${context} -n monitoring create token default`)).out.trim();
       for (const { process } of alive(side)) {
@@ -326,7 +326,7 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
       ['others', 'no'],
     ])
       expect((await shell(`kubectl --context prod -n web auth can-i patch machines --as jo --as-group ${group}`)).out).toBe(`${answer}\n`);
-    // With what the text says of the owner table.
+    // With what the text explains of the owner table.
     const refused = await shell(
       `kubectl --context prod patch machineset web-a -n web --type merge -p '{"spec":{"provider":{"name":"other"}}}'`,
     ).catch((error: Error) => error.message);
@@ -369,7 +369,7 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
       await evict(first);
       // One at a time.
       await expect(evict(second)).rejects.toMatchObject({ status: 429 });
-      // That one, or the one that is started in the place of the first.
+      // That one, or the one that is started instead of the first.
       const another = async (): Promise<boolean> => {
         const name = await holder(side);
         return name !== '' && !name.startsWith(`${first.object.metadata.name}_`);
@@ -379,12 +379,12 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
       expect(performance.now() - at).toBeLessThan(12_000);
       await until('it to end', 30, () => first.endedIn !== undefined);
       expect(first.endedIn).toBeLessThan(first.object.spec.terminationGracePeriodSeconds * 1000);
-      await until('it to say so', 20, async () => (await metrics(side, await leader(side))).get('kubenode_leader') === 1);
+      await until('it to report it', 20, async () => (await metrics(side, await leader(side))).get('kubenode_leader') === 1);
       await rolledOut(side, context);
     }
   }, 180_000);
 
-  it('nothing ended unasked, and nobody was refused anything, which would have been seen', async () => {
+  it('nothing ended unasked, and no request was refused, which would have been seen', async () => {
     expect(troubles()).toBe('');
     const refused = (): string[] => judge(audited.read()).refused;
     expect(refused()).toEqual([]);

@@ -20,9 +20,9 @@ import { judge, openAudits } from './audit.ts';
 import { startControlPlane, startControlPlanes, type ControlPlanes } from './control-plane.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
-const say = (line: string): void => void process.stderr.write(`${line}\n`);
+const print = (line: string): void => void process.stderr.write(`${line}\n`);
 
-/** Its exit code. It is asked to end when the signal says so. */
+/** Its exit code. It is asked to end when the signal is sent. */
 async function ended(child: ChildProcess, signal: AbortSignal): Promise<number> {
   const stop = (): void => void child.kill('SIGTERM');
   signal.addEventListener('abort', stop, { once: true });
@@ -51,10 +51,10 @@ interface Step {
   detail: string;
 }
 
-/** Both parts, on these API servers, where everybody has the rights of `kubenode install` and no others: nobody may have been refused anything. */
+/** Both parts, on these API servers, where every identity has the rights of `kubenode install` and no others: no request may have been refused. */
 async function tour({ kubeconfig, audits }: ControlPlanes, stepsFile: string | undefined, signal: AbortSignal): Promise<number> {
   const audited = openAudits(audits);
-  say('\nthe tour, on real API servers');
+  print('\nthe tour, on real API servers');
   const child = spawn(
     process.execPath,
     [join(root, 'bin/kubenode.js'), 'tour', '-o', 'json', '--control-planes', kubeconfig, '--patience', PATIENCE, '--repository', root],
@@ -65,7 +65,7 @@ async function tour({ kubeconfig, audits }: ControlPlanes, stepsFile: string | u
     // Written by the command `tour`.
     const step = JSON.parse(line) as Step;
     steps.push(step);
-    say(` ${step.ok ? '✓' : '×'} ${step.step} ${step.ms}ms${step.ok ? '' : `\n   ${step.detail}`}`);
+    print(` ${step.ok ? '✓' : '×'} ${step.step} ${step.ms}ms${step.ok ? '' : `\n   ${step.detail}`}`);
   });
   const read = new Promise((resolve) => lines.once('close', resolve));
   const code = await ended(child, signal);
@@ -74,15 +74,15 @@ async function tour({ kubeconfig, audits }: ControlPlanes, stepsFile: string | u
   const problems = [...refused.map((each) => `refused ${each}`), ...byAdministrator.map((each) => `by the administrator, ${each}`)];
   const ok = problems.length === 0;
   if (code === 0 || !ok) {
-    const step = 'all of it with the rights of `kubenode install`, and nobody was refused anything';
+    const step = 'all of it with the rights of `kubenode install`, and no request was refused';
     const detail = ok ? `${requests} requests by ${identities} identities` : problems.slice(0, 50).join('\n   ');
     steps.push({ step, ok, ms: 0, detail });
-    say(` ${ok ? '✓' : '×'} ${step}\n   ${detail}`);
+    print(` ${ok ? '✓' : '×'} ${step}\n   ${detail}`);
   }
   if (stepsFile !== undefined) writeFileSync(stepsFile, steps.map((step) => `${JSON.stringify(step)}\n`).join(''));
   const good = steps.filter(({ ok }) => ok);
   const seconds = steps.reduce((sum, { ms }) => sum + ms, 0) / 1000;
-  say(` ${good.length} of ${steps.length} steps of the tour came true on real API servers, in ${seconds.toFixed(0)} s\n`);
+  print(` ${good.length} of ${steps.length} steps of the tour came true on real API servers, in ${seconds.toFixed(0)} s\n`);
   return ok ? code : 1;
 }
 
@@ -106,8 +106,8 @@ async function main(): Promise<number> {
   const { signal } = interrupted;
   // More than once: npm passes on what the terminal has sent already.
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => interrupted.abort(new Error(name)));
-  const programs = await findPrograms(say);
-  say(`kube-apiserver and etcd ${programs.source === 'built' ? 'built in' : 'from'} ${programs.folder}`);
+  const programs = await findPrograms(print);
+  print(`kube-apiserver and etcd ${programs.source === 'built' ? 'built in' : 'from'} ${programs.folder}`);
   const withTour = onlyTour || given.every((arg) => arg.startsWith('-'));
   const withPlanes = withTour || given.some((arg) => arg.includes('integration'));
   let planes: ControlPlanes | undefined;
@@ -115,7 +115,9 @@ async function main(): Promise<number> {
   if (!isUsual(wantedVersion()) && withTour) given.push(...OF_ANY_VERSION());
   try {
     if (programs.controllerManager === undefined)
-      say('there is no kube-controller-manager: what it does is not tested, and the tour, whose agents need its certificates, is not run');
+      print(
+        'there is no kube-controller-manager: what it does is not tested, and the tour, whose agents need its certificates, is not run',
+      );
     else if (withPlanes) planes = await startControlPlanes(programs, ['hub', 'test', 'pre', 'prod']);
     const tests = onlyTour ? 0 : await suites(programs, given, args.includes('--record'), planes?.kubeconfig, signal);
     if (signal.aborted) return 130;
@@ -155,6 +157,6 @@ async function suites(
 try {
   process.exitCode = await main();
 } catch (error) {
-  say(error instanceof Error ? error.message : String(error));
+  print(error instanceof Error ? error.message : String(error));
   process.exitCode = 1;
 }

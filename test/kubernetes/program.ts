@@ -15,7 +15,7 @@ export interface Program {
   /** Of the program itself. */
   readonly pid: Promise<number>;
   /** The last lines it wrote. */
-  said(): string;
+  output(): string;
   /** Ends it: politely, and after ten seconds by force. */
   stop(): Promise<void>;
   /** Ends it at once, as a machine that loses power does. */
@@ -52,7 +52,7 @@ export function startProgram(name: string, path: string, args: readonly string[]
     get ended() {
       return ended;
     },
-    said: () => readFileSync(logFile, 'utf8').trim().split('\n').slice(-15).join('\n'),
+    output: () => readFileSync(logFile, 'utf8').trim().split('\n').slice(-15).join('\n'),
     async stop() {
       child.stdio[3]?.destroy();
       const waited = new AbortController();

@@ -68,7 +68,7 @@ async function addMachine(client: Client, name: string): Promise<void> {
     spec: { providerID },
     status: { conditions, nodeInfo: { architecture: 'amd64' } },
   });
-  // A real server takes no status from whoever creates.
+  // A real server takes no status at a creation.
   await client.patch(Nodes, { name }, { strategic: { status: { conditions } } }, { subresource: 'status' });
   const machine = await client.create(Machines, {
     apiVersion: API_VERSION,

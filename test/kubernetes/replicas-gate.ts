@@ -17,7 +17,7 @@ export interface Write {
   status?: number;
 }
 
-export interface Hold {
+export interface PausedWrite {
   /** Resolves with the write that is stopped. */
   readonly reached: Promise<Write>;
   /** Lets it go on, and everything like it. */
@@ -31,14 +31,14 @@ export interface Gate {
   readonly writes: readonly Write[];
   /** Paths that were asked for, each once. */
   readonly read: ReadonlySet<string>;
-  /** Stops the next write that `is` holds for, once: before it is forwarded, or after the API server answered. */
-  hold(where: 'request' | 'answer', is: (write: Write) => boolean): Hold;
-  /** Nobody gets through while `during` runs, and what was open is cut. */
+  /** Stops the next write for which `is` is true, once: before it is forwarded, or after the API server answered. */
+  pauseNext(where: 'request' | 'answer', is: (write: Write) => boolean): PausedWrite;
+  /** No request gets through while `during` runs, and what was open is cut. */
   cut(during: () => Promise<void>): Promise<void>;
   close(): Promise<void>;
 }
 
-interface Holding {
+interface Pause {
   readonly where: 'request' | 'answer';
   readonly is: (write: Write) => boolean;
   readonly reach: (write: Write) => void;
@@ -62,11 +62,11 @@ export async function openGate(connection: Connection): Promise<Gate> {
   const agent = new Agent({ keepAlive: true, ca: connection.ca });
   const writes: Write[] = [];
   const read = new Set<string>();
-  const holds: Holding[] = [];
+  const pauses: Pause[] = [];
   let isCut = false;
 
-  async function held(where: Holding['where'], write: Write): Promise<void> {
-    const found = holds.find((hold) => !hold.taken && hold.where === where && hold.is(write));
+  async function pauseAt(where: Pause['where'], write: Write): Promise<void> {
+    const found = pauses.find((hold) => !hold.taken && hold.where === where && hold.is(write));
     if (found === undefined) return;
     found.taken = true;
     found.reach(write);
@@ -78,7 +78,7 @@ export async function openGate(connection: Connection): Promise<Gate> {
       const { host: _, connection: __, ...headers } = from.headers;
       const to = send({ host: upstream.hostname, port: upstream.port, path: from.url, method: from.method, headers, agent }, resolve);
       to.once('error', reject);
-      // A read ends with whoever reads; a write that is under way is under way, whatever became of its sender.
+      // A read ends with its client; a write that is under way goes on without its sender.
       if (from.method === 'GET') from.once('close', () => to.destroy());
       to.end(body);
     });
@@ -101,13 +101,13 @@ export async function openGate(connection: Connection): Promise<Gate> {
       at: performance.now(),
     };
     writes.push(write);
-    await held('request', write);
+    await pauseAt('request', write);
     const found = await forward(from, body);
-    const said = await buffer(found);
+    const answer = await buffer(found);
     write.status = found.statusCode ?? 502;
-    await held('answer', write);
+    await pauseAt('answer', write);
     if (to.destroyed) return;
-    to.writeHead(write.status, found.headers).end(said);
+    to.writeHead(write.status, found.headers).end(answer);
   }
 
   const server: Server = createServer({ cert: serving.certificate, key: serving.key }, (from, to) => {
@@ -125,10 +125,10 @@ export async function openGate(connection: Connection): Promise<Gate> {
     authority: authority.certificate,
     writes,
     read,
-    hold(where, is) {
+    pauseNext(where, is) {
       const reached = Promise.withResolvers<Write>();
       const passed = Promise.withResolvers<void>();
-      holds.push({ where, is, reach: reached.resolve, passed: passed.promise, taken: false });
+      pauses.push({ where, is, reach: reached.resolve, passed: passed.promise, taken: false });
       return { reached: reached.promise, pass: () => passed.resolve() };
     },
     async cut(during) {

@@ -63,7 +63,7 @@ it.each([
     [ledger(1, reservation('1', 'b')), machine('a', { id: '1', epoch: 1 })],
     'which the ledger does not have',
   ],
-  ['an order of a term to come', [ledger(1, reservation('1', 'a')), machine('a', { id: '1', epoch: 2 })], 'which nobody has begun'],
+  ['an order of a term to come', [ledger(1, reservation('1', 'a')), machine('a', { id: '1', epoch: 2 })], 'which no term has begun'],
   [
     'an order of a term that is over',
     [

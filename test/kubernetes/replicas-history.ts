@@ -1,4 +1,4 @@
-/** Everything that was ever stored of a cell's ledger, Machines and Nodes, version by version, held to docs/protocols.md#d2 to #d7. */
+/** Everything that was ever stored of a cell's ledger, Machines and Nodes, version by version, checked against docs/protocols.md#d2 to #d7. */
 import { Nodes, type Node } from '../../src/api/builtin.ts';
 import { DisruptionLedgers, type DisruptionLedger } from '../../src/api/disruption-ledger.ts';
 import { Machines, type Machine } from '../../src/api/machine.ts';
@@ -92,7 +92,7 @@ export function wrongs(versions: readonly Version[], limit: number): string[] {
         const reservation = ledger?.status?.reservations?.find(({ id }) => id === is.id);
         if (reservation?.machineUID !== uid)
           wrong(`${name} is given an order of reservation ${is.id}, which the ledger does not have for it`);
-        if (is.epoch > (ledger?.status?.epoch ?? 0)) wrong(`${name} is given an order of epoch ${is.epoch}, which nobody has begun`);
+        if (is.epoch > (ledger?.status?.epoch ?? 0)) wrong(`${name} is given an order of epoch ${is.epoch}, which no term has begun`);
         if (was !== undefined && is.epoch < was.epoch) wrong(`${name} is given an order of epoch ${is.epoch} after one of ${was.epoch}`);
         if (was?.id === is.id && is.kind !== 'Cancelled') wrong(`${name} is given the order ${is.id} twice`);
         if ((ordered.get(is.id) ?? uid) !== uid) wrong(`the order ${is.id} is given to two machines`);

@@ -38,11 +38,11 @@ const OVER = 'no longer leads';
  * What a controller reports of a Machine by an apply to its status orders nothing and frees nothing: a late one is corrected by the leader, which
  * sees it. Its own repairs it notes there by a JSON patch, conditioned on what it read.
  */
-const isTold = ({ method, path, body }: Write): boolean =>
+const isStatusReport = ({ method, path, body }: Write): boolean =>
   method === 'PATCH' && !Array.isArray(body) && /\/machines\/[^/]+\/status$/.test(path);
 
 const takesEffect = (write: Write): boolean =>
-  (write.status ?? 0) < 300 && !isTold(write) && !/\/leases(\/|$)|\/events(\/|$)|\/selfsubject/.test(write.path);
+  (write.status ?? 0) < 300 && !isStatusReport(write) && !/\/leases(\/|$)|\/events(\/|$)|\/selfsubject/.test(write.path);
 
 export async function startReplica(name: string, connection: Connection, dir: string, leaseSeconds: number): Promise<Replica> {
   const gate = await openGate(connection);

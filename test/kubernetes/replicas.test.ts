@@ -1,6 +1,6 @@
 /**
  * Two replicas of a cell's controllers, as real processes: one leads and is stopped at the worst moments, the other takes over, the first
- * is woken (docs/protocols.md#d2 to #d4). Every version of the ledger, the Machines and the Nodes is looked at.
+ * is woken (docs/protocols.md#d2 to #d4). Every version of the ledger, the Machines and the Nodes is checked.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -121,14 +121,14 @@ describe.each([
     woken.signal('SIGCONT');
     await waitFor(() => !woken.leads(), { ...LATE, what: 'the woken one to end its term' });
     expect(woken.ended).toBeUndefined();
-    await quiet(woken);
+    await noWrites(woken);
     expect(woken.effects(since)).toEqual([]);
     expect(woken.terms()).toBe(terms);
     expect(other.leads()).toBe(true);
     expect((await ledger()).status?.epoch).toBe(epoch);
   }
   /** One that leads no more has sent no write for a second. */
-  const quiet = (replica: Replica): Promise<void> => noneFor(() => replica.gate.writes);
+  const noWrites = (replica: Replica): Promise<void> => noneFor(() => replica.gate.writes);
   /** One that leads renews its Lease all the time, and has sent nothing else of consequence for a second. */
   const atRest = (replica: Replica): Promise<void> => noneFor(() => replica.effects(0));
   async function noneFor(writes: () => readonly Write[]): Promise<void> {
@@ -164,14 +164,14 @@ describe.each([
       const { leader, other } = await ensureTwo();
       const terms = other.terms();
       const before = (await ledger()).status?.epoch ?? 0;
-      const hold = leader.gate.hold(where, is);
+      const paused = leader.gate.pauseNext(where, is);
       const next = await nextVersion();
-      const write = await hold.reached;
+      const write = await paused.reached;
       leader.signal('SIGSTOP');
       await takesOver(other, terms);
       await settled(client, next);
       const after = (await ledger()).status?.epoch ?? 0;
-      hold.pass();
+      paused.pass();
       await waitFor(() => write.status !== undefined, LATE);
       expect(write.status).toBe(status);
       await wakes(leader, other);
@@ -239,7 +239,7 @@ describe.each([
     await expectSound();
   }, 60_000);
 
-  it('begin another term when somebody has begun one without the Lease', async () => {
+  it('begin another term when another has begun one without the Lease', async () => {
     const { leader } = await ensureTwo();
     // It may have met a later term before, when it woke.
     const deposed = (): number => leader.lines.filter(({ msg }) => msg === 'the term is over').length;
@@ -258,14 +258,14 @@ describe.each([
   it('go on when the leader is killed in an order', async () => {
     const { leader, other } = await ensureTwo();
     const terms = other.terms();
-    const hold = leader.gate.hold('request', orders);
+    const paused = leader.gate.pauseNext('request', orders);
     const next = await nextVersion();
-    const write = await hold.reached;
+    const write = await paused.reached;
     leader.signal('SIGKILL');
     await takesOver(other, terms);
     await settled(client, next);
     // What the dead one had sent arrives at last.
-    hold.pass();
+    paused.pass();
     await waitFor(() => write.status !== undefined, LATE);
     expect(write.status).toBe(422);
     await expectSound();

@@ -57,13 +57,13 @@ export async function files(folder: string, addresses: readonly string[] = []) {
   };
 }
 
-/** Waits until the condition holds; throws what the program said when it ends before, or is late. */
-async function until(program: Program, what: string, seconds: number, holds: () => Promise<boolean>): Promise<void> {
+/** Waits until the condition holds; throws with the output of the program when that ends before, or is late. */
+async function until(program: Program, what: string, seconds: number, isTrue: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + seconds * 1000;
   for (;;) {
-    if (await holds().catch(() => false)) return;
-    if (program.ended !== undefined) throw new Error(`${program.name} did not become ready: ${program.ended}\n${program.said()}`);
-    if (performance.now() > deadline) throw new Error(`${program.name}: ${what} not within ${seconds} s\n${program.said()}`);
+    if (await isTrue().catch(() => false)) return;
+    if (program.ended !== undefined) throw new Error(`${program.name} did not become ready: ${program.ended}\n${program.output()}`);
+    if (performance.now() > deadline) throw new Error(`${program.name}: ${what} not within ${seconds} s\n${program.output()}`);
     await delay(50);
   }
 }

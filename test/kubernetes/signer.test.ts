@@ -1,4 +1,4 @@
-/** A real API server whose signer gives no client certificates: it is silent, it refuses, or a person is faster than our approver. */
+/** A real API server whose signer gives no client certificates: it does not answer, it refuses, or a person is faster than our approver. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ let server: BrokenServer;
 let transport: ClosableTransport;
 let admin: Client;
 beforeAll(async () => {
-  // It has no controller manager: nobody signs.
+  // It has no controller manager: no process signs.
   server = await openKubernetes();
   transport = httpTransport(server.connection);
   admin = createClient(transport, { fieldManager: 'a-human' });
@@ -124,15 +124,15 @@ async function whoIs(agent: Client): Promise<string> {
   return answer.status.userInfo.username;
 }
 
-test('one that is silent: the agent is a ServiceAccount instead, may what an agent may, and the Machine says so', async () => {
-  const { key, agent, events, lead, condition } = await world('silent');
+test('one that does not answer: the agent is a ServiceAccount instead, may what an agent may, and the Machine reports it', async () => {
+  const { key, agent, events, lead, condition } = await world('unsigned');
   lead(2000);
   expect(await condition('ServiceAccountToken')).toMatchObject({
     status: 'True',
     message:
       'signer kubernetes.io/kube-apiserver-client gives no client certificates (it signed nothing within 2 s): the agent is a ServiceAccount instead',
   });
-  await waitFor(async () => (await whoIs(agent)) === `system:serviceaccount:${NS}:kubenode-agent-silent`, LATE);
+  await waitFor(async () => (await whoIs(agent)) === `system:serviceaccount:${NS}:kubenode-agent-unsigned`, LATE);
   await waitFor(
     () =>
       agent.get(Machines, key).then(

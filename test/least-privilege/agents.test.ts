@@ -34,7 +34,7 @@ beforeAll(async () => {
     const { role, roleBinding } = machineAccess(made, { standIn: true });
     for (const object of [role, roleBinding, poolAccess(namespace), standInPoolAccess(namespace)])
       await rig.apply(object, rig.as(WHO.machine));
-    // What controllers say stays when the agent speaks.
+    // What controllers report stays when the agent reports.
     const nodeKeys = { nodeUID: 'u', nodeVersion: '1', labels: [], taints: [] };
     const status = { phase: 'Pending', providerID: 'p', nodeKeys, conditions: [ready('Ready'), ready('NodeReady')] };
     await rig.as(WHO.machine).patch(Machines, { namespace, name }, { merge: { status } }, { subresource: 'status' });
@@ -75,7 +75,7 @@ function send(
   });
 }
 
-const says = (who: Who, status: JsonObject | null, path = `${MACHINES}/m1/status`) => attempt(send(who, 'PATCH', path, { status }));
+const reportAs = (who: Who, status: JsonObject | null, path = `${MACHINES}/m1/status`) => attempt(send(who, 'PATCH', path, { status }));
 const applies = (who: Who, status: object, dry = true, name = 'm1') =>
   attempt(
     send(
@@ -131,7 +131,7 @@ each('an agent %s', (_, who) => {
     }
   });
 
-  test('says what is its own to say, and leaves what others said', async () => {
+  test('reports what is its own, and leaves what others reported', async () => {
     expect(
       await applies(
         who,
@@ -147,8 +147,8 @@ each('an agent %s', (_, who) => {
     expect(status?.conditions?.map(({ type }) => type).sort()).toEqual(['AgentReady', 'NodeReady', 'Ready']);
     expect((await applies(who, { agent, conditions: [ready('AgentReady', 'False')] }, false)).outcome).toBe('ok');
     expect((await live()).status?.components).toBeUndefined();
-    expect((await says(who, { agent: { ...agent, version: '2' } })).outcome).toBe('ok');
-    expect((await says(who, { agent: null, components: null })).outcome).toBe('ok');
+    expect((await reportAs(who, { agent: { ...agent, version: '2' } })).outcome).toBe('ok');
+    expect((await reportAs(who, { agent: null, components: null })).outcome).toBe('ok');
   });
 
   test("changes nothing that is others', set, changed, emptied or removed", async () => {
@@ -178,16 +178,16 @@ each('an agent %s', (_, who) => {
       { agent, phase: 'Running' },
     ];
     for (const status of foreign) {
-      const { outcome, message } = await says(who, status);
+      const { outcome, message } = await reportAs(who, status);
       expect([status, outcome, message]).toEqual([status, 'policy', expect.stringContaining('agent')]);
     }
     expect((await applies(who, { conditions: [ready('Ready', 'False')] })).outcome).toBe('policy');
     expect((await applies(who, { phase: 'Running' })).outcome).toBe('policy');
   });
 
-  test('G7b: writes by no name but its own, and gives nobody its fields', async () => {
+  test('G7b: writes by no name but its own, and gives its fields to no other', async () => {
     await applies(who, { agent, conditions: [ready('AgentReady')] }, false);
-    // The machine controller says its part by an apply, as it does.
+    // The machine controller writes its part by an apply, as always.
     const part = { apiVersion: API_VERSION, kind: 'Machine', metadata: { name: 'm1', namespace: 'web' }, status: { addresses: [] } };
     const options = { fieldManager: MANAGERS.machine, subresource: 'status', force: true };
     await rig.as(WHO.machine).apply(Machines, part, options);
@@ -256,9 +256,9 @@ each('an agent %s', (_, who) => {
       expect([method, path, (await attempt(send(who, method, path, body))).outcome]).toEqual([method, path, 'rbac']);
   });
 
-  test('says nothing of other machines, not even nothing', async () => {
+  test('reports nothing about other machines, not even an empty status', async () => {
     for (const path of [`${MACHINES}/m2/status`, `${MACHINES.replace('web', 'db')}/m1/status`])
-      for (const status of [{ agent }, {}, null]) expect([path, (await says(who, status, path)).outcome]).toEqual([path, 'rbac']);
+      for (const status of [{ agent }, {}, null]) expect([path, (await reportAs(who, status, path)).outcome]).toEqual([path, 'rbac']);
     expect((await applies(who, { agent }, true, 'm2')).outcome).toBe('rbac');
   });
 
@@ -322,7 +322,7 @@ each('an agent %s', (_, who) => {
       expect([more, (await report(core('other', { ...own, ...more }))).outcome]).toEqual([more, 'policy']);
   });
 
-  test('reports Events that end by themselves, and are no longer than Kubernetes says', async () => {
+  test('reports Events that end by themselves, and are no longer than Kubernetes allows', async () => {
     const owner = { apiVersion: API_VERSION, kind: 'Machine', name: 'm1', uid: 'u' };
     const event = (message: string, more: object = {}) => ({
       apiVersion: 'v1',
@@ -402,7 +402,7 @@ each('an agent %s', (_, who) => {
   });
 });
 
-describe('G3, invariant 9: whatever rights an agent was given by mistake', () => {
+describe('G3, invariant 9: with any rights that an agent was given by mistake', () => {
   let tighten: () => Promise<void>;
   beforeAll(async () => {
     tighten = await loosen(rig);
@@ -412,7 +412,7 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
   const IMPOSTORS: [string, Who][] = [
     ['m2', { user: agentUser('web', 'm2'), group: AGENTS }],
     ['m1 of another pool', { user: agentUser('db', 'm1'), group: AGENTS }],
-    ['a member of the group with another name', { user: 'somebody', group: AGENTS }],
+    ['a member of the group with another name', { user: 'stranger', group: AGENTS }],
     ['an agent without the group, m2', { user: agentUser('web', 'm2') }],
     ['a name that is too long', { user: 'kubenode:machine:web:m1:x', group: AGENTS }],
     ['a name that is too short', { user: 'kubenode:machine:m1', group: AGENTS }],
@@ -421,8 +421,8 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
     ['an agent that broke the glass', { user: agentUser('web', 'm2'), group: BREAK_GLASS }],
   ];
 
-  test.each(IMPOSTORS)('%s says nothing of m1', async (_, who) => {
-    for (const status of [{ agent }, {}, null, { phase: 'Running' }]) expect((await says(who, status)).outcome).toBe('policy');
+  test.each(IMPOSTORS)('%s reports nothing about m1', async (_, who) => {
+    for (const status of [{ agent }, {}, null, { phase: 'Running' }]) expect((await reportAs(who, status)).outcome).toBe('policy');
     const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: 'agent-m1' } };
     expect((await attempt(send(who, 'POST', LEASES, lease))).outcome).toBe('policy');
   });
@@ -455,7 +455,7 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
         ],
       ];
       for (const [work, what] of attempts) expect([what, (await attempt(work())).outcome]).toEqual([what, 'policy']);
-      expect((await says(who, { agent: { ...agent, version: '3' } })).outcome).toBe('ok');
+      expect((await reportAs(who, { agent: { ...agent, version: '3' } })).outcome).toBe('ok');
     });
 
     test('reports Events under no name but its own, in their newer form too', async () => {
@@ -529,7 +529,7 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
     });
   });
 
-  test('G7b: where the machine controller owns what its agent says, the next report of the agent ends that', async () => {
+  test('G7b: where the machine controller owns what its agent reports, the next report of the agent ends that', async () => {
     await applies(WHO.agent, { agent, conditions: [ready('AgentReady')] }, false);
     const options = { fieldManager: MANAGERS.machine, subresource: 'status', force: true };
     const of = (status: object) => ({ apiVersion: API_VERSION, kind: 'Machine', metadata: { name: 'm1', namespace: 'web' }, status });
@@ -587,7 +587,7 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
     await attempt(send(WHO.clusterAdmin, 'DELETE', `${nodes}/m9`, undefined, undefined, false));
   });
 
-  test('nobody else speaks for an agent', async () => {
+  test('no other reports for an agent', async () => {
     await applies(WHO.agent, { agent, conditions: [ready('AgentReady')] }, false);
     const names = [
       'machine',
@@ -609,14 +609,14 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
         null,
         { conditions: [] },
       ])
-        expect([name, status, (await says(WHO[name], status)).outcome]).toEqual([name, status, 'policy']);
+        expect([name, status, (await reportAs(WHO[name], status)).outcome]).toEqual([name, status, 'policy']);
       const conditions = [...((await live()).status?.conditions ?? []), ready('Degraded')];
       const cell = ['machine', 'machineComponentSet', 'remedy', 'remedyJob'].includes(name);
-      expect([name, (await says(WHO[name], { conditions: conditions as unknown as JsonObject[] })).outcome]).toEqual([
+      expect([name, (await reportAs(WHO[name], { conditions: conditions as unknown as JsonObject[] })).outcome]).toEqual([
         name,
         cell ? 'ok' : 'policy',
       ]);
-      expect([name, (await says(WHO[name], { phase: 'Running' })).outcome]).toEqual([name, cell ? 'ok' : 'policy']);
+      expect([name, (await reportAs(WHO[name], { phase: 'Running' })).outcome]).toEqual([name, cell ? 'ok' : 'policy']);
     }
   });
 });

@@ -45,7 +45,7 @@ beforeAll(async () => {
   rig = await install();
   olga = rig.as(WHO.operator);
   glass = rig.as({ user: 'root', group: BREAK_GLASS });
-  // Only for whoever breaks the glass: the group gives no rights by itself.
+  // Only for the person who breaks the glass: the group gives no rights by itself.
   await rig.apply({
     apiVersion: 'rbac.authorization.k8s.io/v1',
     kind: 'ClusterRoleBinding',
@@ -73,7 +73,7 @@ afterAll(async () => {
 const tries = async (client: Client, merge: object, dryRun = true) => await attempt(client.patch(Machines, KEY, { merge }, { dryRun }));
 
 describe('G5: an operator', () => {
-  test('holds, pauses, freezes, scales, retries', async () => {
+  test('puts on hold, pauses, freezes, scales, retries', async () => {
     await make({ provider: { name: 'local' } }, { ownerReferences: [owner] });
     const done = [
       await tries(olga, { spec: { hold: true } }, false),
@@ -277,7 +277,7 @@ describe('a machine that a person makes', () => {
   });
 });
 
-test('nobody but the machine controller takes the finalizer of a Machine, so that a deletion is safe', async () => {
+test('only the machine controller takes the finalizer of a Machine, so that a deletion is safe', async () => {
   await make({}, { finalizers: [FINALIZERS.machine] });
   for (const finalizers of [null, [], ['another/one']])
     for (const who of [WHO.operator, WHO.clusterAdmin, WHO.machineSet, WHO.machineComponentSet])
@@ -346,8 +346,8 @@ describe("an operator's release (D5)", () => {
   });
 });
 
-describe('whoever administers the cluster', () => {
-  test('is held to the same table, and is not once he says that he breaks the glass', async () => {
+describe('an administrator of the cluster', () => {
+  test('is limited by the same table, and not in the group that breaks the glass', async () => {
     await make({ provider: { name: 'local' } }, { ownerReferences: [owner] });
     const root = rig.as(WHO.clusterAdmin);
     expect((await tries(root, { spec: { provider: { name: 'other' } } })).outcome).toBe('policy');

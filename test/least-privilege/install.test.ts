@@ -1,4 +1,4 @@
-/** `kubenode install | kubectl apply --server-side -f -` on a real server, as docs/install.md says it. */
+/** `kubenode install | kubectl apply --server-side -f -` on a real server, as in docs/install.md. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';

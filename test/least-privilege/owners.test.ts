@@ -40,7 +40,7 @@ const EXPECTED: Record<string, Expected> = {
       hold: PEOPLE,
       paused: PEOPLE,
     },
-    // Whoever takes the mark back saves the machine (docs/protocols.md#c8a).
+    // A person who takes the mark back keeps the machine (docs/protocols.md#c8a).
     removable: { retire: PEOPLE },
     rest: ['machineSet'],
   },
@@ -137,7 +137,7 @@ describe.each(SAMPLES.map((sample): [string, Sample] => [sample.plural, sample])
   const patch = (name: Name, body: object) => () => attempt(rig.as(WHO[name]).request(request('PATCH', path, body, true)));
 
   test('are made only by their makers', async () => {
-    // Without what is others': a maker is held to his own fields, too.
+    // Without what is others': a maker is limited to its own fields, too.
     const spec = Object.fromEntries(Object.entries(object.spec).filter(([field]) => !(field in expected.fields)));
     const copy = {
       ...object,

@@ -82,22 +82,22 @@ function refusals(): string[] {
   );
 }
 
-function said(): string {
+function logs(): string {
   return processes.map(({ name, log }) => `${name}: ${readFileSync(log, 'utf8').split('\n').slice(-20).join('\n')}`).join('\n');
 }
 
-async function eventually(what: string, holds: () => Promise<boolean>, seconds = 60): Promise<void> {
+async function eventually(what: string, isTrue: () => Promise<boolean>, seconds = 60): Promise<void> {
   try {
     await until(
       what,
       async () => {
         if (refusals().length > 0) throw new Error(`refused:\n${refusals().slice(0, 10).join('\n')}`);
-        return await holds();
+        return await isTrue();
       },
       seconds,
     );
   } catch (error) {
-    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${said()}`, { cause: error });
+    throw new Error(`${error instanceof Error ? error.message : String(error)}\n${logs()}`, { cause: error });
   }
 }
 
@@ -213,7 +213,7 @@ test('hub and cell do their work with the rights that they have', async () => {
   expect(refusals()).toEqual([]);
 }, 240_000);
 
-test('who admits agents can give what an agent gets, and nobody else can', async () => {
+test('who admits agents can give what an agent gets, and no other can', async () => {
   const key = { namespace: 'web', name: 'm9' };
   await attempt(rig.as(WHO.operator).delete(Machines, key));
   const machine = await rig.as(WHO.operator).create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: key, spec: {} });

@@ -1,5 +1,5 @@
 /**
- * A real API server with KubeNode's manifests on it, and clients that act as whoever a test says. What the embedded server
+ * A real API server with KubeNode's manifests on it, and clients that act as the user that a test names. What the embedded server
  * grants is not the last word, so these tests ask a real one: `npm run test:kubernetes`.
  */
 import { manifests } from '../../deploy/main.ts';
@@ -42,7 +42,7 @@ export const WHO = {
   viewer: { user: 'vera', group: 'viewers' },
   operator: { user: 'olga', group: 'operators' },
   admin: { user: 'ada', group: 'admins' },
-  stranger: { user: 'somebody' },
+  stranger: { user: 'stranger' },
   stolenAccount: account('default', 'web'),
   clusterAdmin: { user: 'root', group: 'system:masters' },
 } satisfies Record<string, Who>;
@@ -115,9 +115,9 @@ export const everything = (): KubeObject[] => [
 ];
 
 /** Waits for what the server does in its own time. */
-export async function until(what: string, holds: () => Promise<boolean>, seconds = 30): Promise<void> {
+export async function until(what: string, isTrue: () => Promise<boolean>, seconds = 30): Promise<void> {
   const deadline = performance.now() + seconds * 1000;
-  while (!(await holds())) {
+  while (!(await isTrue())) {
     if (performance.now() > deadline) throw new Error(`${what}: not within ${seconds} s`);
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
@@ -125,7 +125,7 @@ export async function until(what: string, holds: () => Promise<boolean>, seconds
 
 const TYPES = { POST: 'application/json', PUT: 'application/json', PATCH: 'application/merge-patch+json', DELETE: 'application/json' };
 
-/** One write, whatever the server answers with. */
+/** One write, with any answer of the server. */
 export function write(
   client: Client,
   method: keyof typeof TYPES,

@@ -1,6 +1,6 @@
 /**
  * Every right that RBAC gives each identity, by the server's own account: `rights.txt` is all there is. A
- * change of it is a change of what somebody may do, and is to be read as that.
+ * change of it is a change of what an identity may do, and is to be reviewed as one.
  */
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -17,7 +17,7 @@ import { install } from './installed.ts';
 import { attempt, OPTIONS, pathOfObject, WHO, write, type Name, type Rig, type Who } from './rig.ts';
 
 /** What everyone who is authenticated may do anyway. */
-const NOBODY = { user: 'nobody-in-particular' };
+const UNBOUND = { user: 'nobody-in-particular' };
 
 let rig: Rig & { remove: () => Promise<void> };
 let machine: Stored<Machine>;
@@ -47,7 +47,7 @@ interface Rule {
   verbs: string[];
 }
 
-/** All that somebody may do in a namespace, by the server's own account, as lines like `kubenode.io machines/status m1: patch`. */
+/** All that an identity may do in a namespace, by the server's own account, as lines like `kubenode.io machines/status m1: patch`. */
 async function rulesOf(who: Who, namespace: string): Promise<Map<string, Set<string>>> {
   const body = { apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectRulesReview', spec: { namespace } };
   const answer = await write(rig.as(who), 'POST', '/apis/authorization.k8s.io/v1/selfsubjectrulesreviews', body);
@@ -63,24 +63,24 @@ async function rulesOf(who: Who, namespace: string): Promise<Map<string, Set<str
   return verbs;
 }
 
-/** What holds in any namespace first, then what more does in those that matter. */
+/** The rights in any namespace first, then what more does in those that matter. */
 async function rightsOf(who: Who): Promise<string[]> {
   const lines: string[] = [];
   const everywhere = await rulesOf(who, 'default');
-  for (const [place, rules] of [
+  for (const [suffix, rules] of [
     ['', everywhere],
     [' (in kubenode-system)', await rulesOf(who, OPTIONS.namespace)],
     [' (in web)', await rulesOf(who, 'web')],
   ] as const)
     for (const [what, verbs] of rules) {
-      const more = [...verbs].filter((verb) => place === '' || everywhere.get(what)?.has(verb) !== true);
-      if (more.length > 0) lines.push(`${what}: ${more.sort().join(' ')}${place}`);
+      const more = [...verbs].filter((verb) => suffix === '' || everywhere.get(what)?.has(verb) !== true);
+      if (more.length > 0) lines.push(`${what}: ${more.sort().join(' ')}${suffix}`);
     }
   return lines.sort();
 }
 
-test('nobody has a right that is not written down', async () => {
-  const common = new Set(await rightsOf(NOBODY));
+test('no identity has a right that is not written down', async () => {
+  const common = new Set(await rightsOf(UNBOUND));
   const names = (Object.keys(WHO) as Name[]).filter((name) => !['clusterAdmin', 'stranger'].includes(name));
   const parts: string[] = [];
   for (const name of names) {
@@ -145,7 +145,7 @@ test('rights by name are for those names only', async () => {
     ]);
 });
 
-test('the process of a cell writes as its writers and as nobody else', async () => {
+test('the process of a cell writes as its writers and as no other', async () => {
   const made = await write(rig.admin, 'POST', `/api/v1/namespaces/${OPTIONS.namespace}/serviceaccounts/kubenode-cell/token`, {
     apiVersion: 'authentication.k8s.io/v1',
     kind: 'TokenRequest',

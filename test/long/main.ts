@@ -96,7 +96,7 @@ const PARTS: Readonly<Record<string, Part>> = {
     },
   },
   mutants: {
-    about: 'random mutants of the folders that decide and write, of which at least 90 of 100 must be noticed',
+    about: 'random mutants of the folders that decide and write, at least 90 of 100 of them must be noticed',
     commands: () =>
       MUTATED.map((folder) => {
         const elsewhere = PROVEN_ELSEWHERE[folder] ?? [];

@@ -6,7 +6,7 @@ import { cacheFolder, lock, type OnProgress } from '../../tools/gobuild.ts';
 import { command } from './command.ts';
 
 const RELEASE = 'bookworm';
-/** What a machine has before anybody thinks of Kubernetes. */
+/** What a machine has before it is used for Kubernetes. */
 const PACKAGES = [
   'ca-certificates',
   'dbus',
@@ -20,7 +20,7 @@ const PACKAGES = [
   'systemd',
   'systemd-sysv',
 ];
-/** Nobody needs them here, and they take the processor at odd moments. */
+/** They are not needed here, and they take the processor at odd moments. */
 const MASKED = [
   'apt-daily.timer',
   'apt-daily-upgrade.timer',
@@ -51,18 +51,18 @@ WantedBy=sysinit.target
 const FORM = 1;
 
 /** Where the base is, made unless it is there. */
-export async function debianBase(say: OnProgress): Promise<string> {
+export async function debianBase(onProgress: OnProgress): Promise<string> {
   const recipe = JSON.stringify([FORM, RELEASE, PACKAGES, MASKED, CGROUPS_UNIT, process.arch]);
   const folder = join(cacheFolder(), `debian-${RELEASE}-${createHash('sha256').update(recipe).digest('hex').slice(0, 12)}`);
   const there = async (): Promise<boolean> => (await stat(join(folder, 'etc')).catch(() => undefined)) !== undefined;
   if (await there()) return folder;
   await mkdir(dirname(folder), { recursive: true });
-  const unlock = await lock(`${folder}.lock`, say);
+  const unlock = await lock(`${folder}.lock`, onProgress);
   // Whole or not at all: the folder gets its name last.
   const making = `${folder}.${randomUUID()}.tmp`;
   try {
     if (await there()) return folder;
-    say(`installing Debian ${RELEASE} for nodes (a minute, once; kept in ${folder})`);
+    onProgress(`installing Debian ${RELEASE} for nodes (a minute, once; kept in ${folder})`);
     await command(['debootstrap', '--variant=minbase', `--include=${PACKAGES.join(',')}`, RELEASE, making], { timeoutMs: 900_000 });
     await prepare(making);
     await rename(making, folder);

@@ -34,7 +34,7 @@ export async function ended(argv: readonly string[], options: CommandOptions = {
   }
 }
 
-/** What it wrote to its standard output. Throws what it said when it fails. */
+/** What it wrote to its standard output. Throws with its output when it fails. */
 export async function command(argv: readonly string[], options: CommandOptions = {}): Promise<string> {
   const { code, stdout, stderr } = await ended(argv, options);
   if (code === 0) return stdout;

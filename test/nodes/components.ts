@@ -1,4 +1,4 @@
-/** What makes a Debian a Kubernetes node, by the constructs that fleets use. What differs from their defaults is of this rig, and says why. */
+/** What makes a Debian a Kubernetes node, by the constructs that fleets use. What differs from their defaults is of this rig, and gives the reason. */
 import { CniPlugins, Containerd, KERNEL_MONITOR, Kubelet, NodeProblemDetector, type Release } from '../../src/constructs/index.ts';
 import type { KubeletVersion } from '../../tools/nodes/programs.ts';
 import type { Artifacts } from './artifacts.ts';
@@ -78,7 +78,7 @@ export const containerd = ({ versions, sha256 }: Artifacts): Release =>
     },
   });
 
-/** `program`: what is served in the place of the kubelet of that version. */
+/** `program`: what is served instead of the kubelet of that version. */
 export const kubelet = (
   { sha256 }: Artifacts,
   version: KubeletVersion,

@@ -22,9 +22,9 @@ export interface NodesControlPlane {
 }
 
 /** `gateway`: an address of this machine that nodes reach. Everything is as Kubernetes has it by default. */
-export async function startNodesControlPlane(gateway: string, say: OnProgress): Promise<NodesControlPlane> {
-  const programs = await findPrograms(say);
-  const ofNodes = await nodePrograms(say);
+export async function startNodesControlPlane(gateway: string, onProgress: OnProgress): Promise<NodesControlPlane> {
+  const programs = await findPrograms(onProgress);
+  const ofNodes = await nodePrograms(onProgress);
   const { controllerManager, kubectl } = programs;
   if (controllerManager === undefined || kubectl === undefined)
     throw new Error(`${programs.folder} has no kube-controller-manager and kubectl`);

@@ -24,7 +24,7 @@ import { openNodes, type NodesRig } from './rig.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const BIN = join(ROOT, 'bin/kubenode.js');
 const POOL = 'web';
-const say = (line: string): void => void process.stderr.write(`${line}\n`);
+const print = (line: string): void => void process.stderr.write(`${line}\n`);
 
 let rig: NodesRig;
 let plane: NodesControlPlane;
@@ -46,8 +46,8 @@ interface Calling {
   identity?: string;
   knownHosts?: string;
   json?: boolean;
-  /** Sees what it says as it says it, and may end it. */
-  seen?: (said: string, kill: () => void) => void;
+  /** Gets its output as it is printed, and may end it. */
+  seen?: (output: string, kill: () => void) => void;
 }
 
 /** `kubenode import`, as a process. */
@@ -88,11 +88,11 @@ async function gone(name: string): Promise<void> {
 }
 
 beforeAll(async () => {
-  rig = await openNodes(say);
+  rig = await openNodes(print);
   identity = join(rig.folder, 'id');
   await command(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', identity]);
   publicKey = readFileSync(`${identity}.pub`, 'utf8');
-  plane = await startNodesControlPlane(rig.gateway, say);
+  plane = await startNodesControlPlane(rig.gateway, print);
   [machine, other] = await Promise.all([rig.boot({ authorizedKeys: publicKey }), rig.boot({ authorizedKeys: publicKey })]);
   writeFileSync(join(rig.folder, 'known_hosts'), [machine, other].map((each) => `[${each.address}]:22 ${each.hostKey}\n`).join(''));
   client = createClient(plane.transport);
@@ -119,7 +119,7 @@ describe('a plain machine', () => {
         { host: machine.address, state: 'Imported', machine: `${POOL}/${machine.name}`, did: ['transfer', 'install', 'admit', 'start'] },
       ],
     });
-    say(`import of one machine took ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+    print(`import of one machine took ${((performance.now() - begun) / 1000).toFixed(1)} s`);
     const found = await machineNow(machine.name);
     expect(found?.status?.agent).toMatchObject({ bootID: await machine.bootID(), os: 'linux' });
     expect(found?.status?.bootstrap).toMatchObject({ epoch: 1, by: 'Certificate' });
@@ -138,11 +138,11 @@ describe('a plain machine', () => {
     expect(await machine.ok(['systemctl', 'show', '-p', 'InvocationID', '--value', 'kubenode-agent'])).toBe(before);
   });
 
-  it('says what it is, and that all is as it was installed, also without a network; and names what is not', async () => {
+  it('reports what it is, and that all is as it was installed, also without a network; and names what is not', async () => {
     await machine.ok(['ip', 'link', 'set', 'host0', 'down']);
-    const said = await machine.ok(['kubenode-agent', 'status']);
-    expect(said).toContain(`${POOL}/${machine.name} (`);
-    expect(said).toContain('Certificate, until');
+    const status = await machine.ok(['kubenode-agent', 'status']);
+    expect(status).toContain(`${POOL}/${machine.name} (`);
+    expect(status).toContain('Certificate, until');
     expect(await machine.ok(['kubenode-agent', 'verify'])).toContain('0 components and the agent are as they were installed');
     expect(await machine.ok(['kubenode-agent', 'journal'])).toMatch(/^1 (open|state) /);
     await machine.ok(['sh', '-c', 'cp -a /opt/kubenode/agent/current/VERSION /tmp/v; echo >>/opt/kubenode/agent/current/VERSION']);
@@ -199,7 +199,7 @@ describe('a machine that was wiped', () => {
 });
 
 describe('an import that is interrupted', () => {
-  const SAYS = [
+  const STEPS = [
     'is inspected',
     'gets its Machine',
     'takes the archive',
@@ -209,8 +209,8 @@ describe('an import that is interrupted', () => {
     'is waited for',
   ];
 
-  it.each(SAYS)('by kill -9 when the machine %s: run again it goes on', async (says) => {
-    const killed = await kubenodeImport([machine.address], { json: false, seen: (said, kill) => said.includes(says) && kill() });
+  it.each(STEPS)('by kill -9 when the machine %s: run again it goes on', async (step) => {
+    const killed = await kubenodeImport([machine.address], { json: false, seen: (output, kill) => output.includes(step) && kill() });
     expect(killed).toMatchObject({ code: null });
     const { code, results, stderr } = await kubenodeImport([machine.address]);
     expect({ code, results, stderr }).toMatchObject({ code: 0, results: [{ machine: `${POOL}/${machine.name}` }] });
@@ -218,17 +218,17 @@ describe('an import that is interrupted', () => {
     await plain(machine);
   });
 
-  it.each(SAYS.filter((each) => each !== 'gets its Machine'))(
+  it.each(STEPS.filter((each) => each !== 'gets its Machine'))(
     'by a cut of the connection when the machine %s: it goes on by itself',
-    async (says) => {
+    async (step) => {
       const wire = await startWire(machine.address, 22);
       try {
         let isCut = false;
-        const seen = (said: string): void => {
-          if (isCut || !said.includes(says)) return;
+        const seen = (output: string): void => {
+          if (isCut || !output.includes(step)) return;
           isCut = true;
           // In the middle of the conversation that begins now.
-          wire.cutAfter(says === 'takes the archive' ? 5_000_000 : 3000);
+          wire.cutAfter(step === 'takes the archive' ? 5_000_000 : 3000);
           setTimeout(() => {
             wire.cut();
             wire.cutAfter(Infinity);
@@ -247,7 +247,7 @@ describe('an import that is interrupted', () => {
   );
 });
 
-describe('a machine that cannot be imported is left as it is, and the message says why:', () => {
+describe('a machine that cannot be imported is left as it is, and the message gives the reason:', () => {
   const fails = async (reason: string, args: readonly string[], calling?: Calling): Promise<ImportResult | undefined> => {
     const { code, results, stderr } = await kubenodeImport(args, calling);
     expect({ code, results, stderr }).toMatchObject({ code: 1, results: [{ state: 'Failed', reason }] });
@@ -322,7 +322,7 @@ describe('a machine that cannot be imported is left as it is, and the message sa
     await untouched();
   });
 
-  it('a kubelet of somebody else runs there', async () => {
+  it('a foreign kubelet runs there', async () => {
     await other.ok(['sh', '-c', 'cp /bin/sleep /usr/local/bin/kubelet; systemd-run --unit=old-kubelet /usr/local/bin/kubelet 1000']);
     await fails('KubeletPresent', [other.address]);
     await other.ok(['systemctl', 'stop', 'old-kubelet']);
@@ -338,7 +338,7 @@ describe('a machine that cannot be imported is left as it is, and the message sa
     await other.ok(['rm', '-rf', '/etc/kubenode']);
   });
 
-  it('its name is that of another Machine', async () => {
+  it('another Machine has its name', async () => {
     await kubenodeImport([machine.address]);
     await fails('NameTaken', [other.address, '--name', machine.name]);
     await untouched();

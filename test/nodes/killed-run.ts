@@ -1,4 +1,4 @@
-/** Boots a machine, says so, and waits to be killed. */
+/** Boots a machine, reports it, and waits to be killed. */
 import { openNodes } from './rig.ts';
 
 const rig = await openNodes((line) => process.stderr.write(`${line}\n`));

@@ -7,7 +7,7 @@ import { startProgram, type Program } from '../kubernetes/program.ts';
 import { command, ended, type CommandOptions, type Ended } from './command.ts';
 import { pidsBelow, prefixOf, type Owner } from './owner.ts';
 
-/** How systemd-nspawn with `--keep-unit` says that the machine asked for a reboot. */
+/** How systemd-nspawn with `--keep-unit` reports that the machine asked for a reboot. */
 const REBOOT = 'code 133';
 const BOOTS_WITHIN_MS = 60_000;
 const GONE_WITHIN_MS = 20_000;
@@ -30,7 +30,7 @@ const KERNEL = {
   'kernel/keys/root_maxbytes': 25_000_000,
 };
 
-/** The kernel is that of the machine that the nodes run on, and stays as it is: each node sees files of its own in these places. */
+/** The kernel belongs to the machine that the nodes run on, and stays as it is: each node sees its own files at these paths. */
 const KERNEL_UNIT = `[Unit]
 Description=kernel settings, as on a machine of its own
 DefaultDependencies=no
@@ -75,7 +75,7 @@ export interface TestMachine {
   cutPower(): Promise<void>;
   /** After `cutPower`. */
   powerOn(): Promise<void>;
-  /** Ends it for good, its processes and mounts. The folder stays, for whoever wants to read it. */
+  /** Ends it permanently, with its processes and mounts. The folder stays, so that it can be read. */
   stop(): Promise<void>;
 }
 
@@ -136,14 +136,14 @@ export async function bootMachine(owner: Owner, base: string, number: number, op
     const deadline = performance.now() + BOOTS_WITHIN_MS;
     for (;;) {
       if (program?.ended !== undefined && !program.ended.includes(REBOOT))
-        throw new Error(`${name} did not boot: ${program.ended}\n${program.said()}`);
+        throw new Error(`${name} did not boot: ${program.ended}\n${program.output()}`);
       leading = await leaderOf(program);
       if (leading !== 0) {
         const state = await inside(leading, ['systemctl', 'is-system-running']).catch(() => undefined);
-        // A unit that failed is the business of who looks at units.
+        // A unit that failed is left to those who check units.
         if (state !== undefined && ['running', 'degraded'].includes(state.stdout.trim())) return;
       }
-      if (performance.now() > deadline) throw new Error(`${name} did not boot within ${BOOTS_WITHIN_MS / 1000} s\n${program?.said()}`);
+      if (performance.now() > deadline) throw new Error(`${name} did not boot within ${BOOTS_WITHIN_MS / 1000} s\n${program?.output()}`);
       await delay(50);
     }
   }
@@ -167,7 +167,7 @@ export async function bootMachine(owner: Owner, base: string, number: number, op
         leading = await leaderOf(program);
         const id = leading === 0 ? '' : await machine.bootID().catch(() => '');
         if (id !== '' && id !== before) return await booted();
-        if (performance.now() > deadline) throw new Error(`${name} was not rebooted\n${program?.said()}`);
+        if (performance.now() > deadline) throw new Error(`${name} was not rebooted\n${program?.output()}`);
         await delay(100);
       }
     },
@@ -268,7 +268,7 @@ async function leaderOf(program: Program | undefined): Promise<number> {
 
 /**
  * Only the program itself enters the machine's processes, as a child of a shell outside of them. A machine that shuts down stops all its processes for a moment;
- * nsenter as the parent would stop itself with its child for good, would never reap it, and the machine would never end.
+ * nsenter as the parent would stop itself with its child permanently, would never reap it, and the machine would never end.
  */
 const AS_CHILD = '"$@"; exit $?';
 

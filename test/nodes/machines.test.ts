@@ -74,9 +74,11 @@ test('what a run that was killed has left is removed by the next one, and nothin
   const child = spawn(process.execPath, [fileURLToPath(new URL('killed-run.ts', import.meta.url))], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  let said = '';
-  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
-  const { id, folder } = JSON.parse(await waitFor(() => said.endsWith('\n') && said, { deadlineMs: 300_000, what: 'its machine' })) as {
+  let printed = '';
+  child.stdout.on('data', (chunk: Buffer) => (printed += chunk.toString()));
+  const { id, folder } = JSON.parse(
+    await waitFor(() => printed.endsWith('\n') && printed, { deadlineMs: 300_000, what: 'its machine' }),
+  ) as {
     id: string;
     folder: string;
   };

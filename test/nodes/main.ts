@@ -1,7 +1,7 @@
 /**
  * Runs the tests on machines that boot, each a Debian with its own systemd, sshd and address, beside a real control plane:
  *
- *   npm run test:nodes                                   everything; where machines cannot be booted it says why, and ends with 0
+ *   npm run test:nodes                                   everything; where machines cannot be booted it reports why, and ends with 0
  *   npm run test:nodes -- test/nodes/machines.test.ts    arguments are vitest's
  *   npm run test:nodes -- --must                         where machines cannot be booted, that is a failure
  *   npm run test:nodes -- --packages                     prints the Debian packages that this needs, and ends
@@ -15,7 +15,7 @@ import { debianBase } from './base.ts';
 import { debianPackages, missing } from './missing.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
-const say = (line: string): void => void process.stderr.write(`${line}\n`);
+const print = (line: string): void => void process.stderr.write(`${line}\n`);
 
 async function main(): Promise<number> {
   const args = process.argv.slice(2);
@@ -25,13 +25,13 @@ async function main(): Promise<number> {
   }
   const lacking = missing();
   if (lacking !== undefined) {
-    say(`skipped, nothing was tested on real nodes: ${lacking}`);
+    print(`skipped, nothing was tested on real nodes: ${lacking}`);
     return args.includes('--must') ? 1 : 0;
   }
   // Once, before any test counts its time.
-  await debianBase(say);
-  await findPrograms(say);
-  await nodePrograms(say);
+  await debianBase(print);
+  await findPrograms(print);
+  await nodePrograms(print);
   const begun = performance.now();
   const vitest = ['run', '--project', 'nodes', ...args.filter((arg) => arg !== '--must')];
   const child = spawn(process.execPath, [join(root, 'node_modules/vitest/vitest.mjs'), ...vitest], {
@@ -45,13 +45,13 @@ async function main(): Promise<number> {
     child.once('error', reject);
     child.once('exit', (exit) => resolve(exit ?? 1));
   });
-  say(`tests on real nodes took ${((performance.now() - begun) / 1000).toFixed(0)} s`);
+  print(`tests on real nodes took ${((performance.now() - begun) / 1000).toFixed(0)} s`);
   return code;
 }
 
 try {
   process.exitCode = await main();
 } catch (error) {
-  say(error instanceof Error ? error.message : String(error));
+  print(error instanceof Error ? error.message : String(error));
   process.exitCode = 1;
 }

@@ -41,9 +41,9 @@ const ended = new AbortController();
 const log = recordingLog();
 
 beforeAll(async () => {
-  const say = (line: string): void => void process.stderr.write(`${line}\n`);
-  rig = await openNodes(say);
-  plane = await startNodesControlPlane(rig.gateway, say);
+  const print = (line: string): void => void process.stderr.write(`${line}\n`);
+  rig = await openNodes(print);
+  plane = await startNodesControlPlane(rig.gateway, print);
   artifacts = await serveArtifacts(rig.folder, rig.gateway, plane);
   const agent = join(rig.folder, 'agent.mjs');
   const bundle = await rolldown({
@@ -81,7 +81,7 @@ beforeAll(async () => {
       providers: [provider],
     },
   );
-  controllers.catch((error: unknown) => (ended.signal.aborted ? undefined : say(String(error))));
+  controllers.catch((error: unknown) => (ended.signal.aborted ? undefined : print(String(error))));
 }, 900_000);
 
 afterAll(async () => {
@@ -107,11 +107,11 @@ const troubles = (): string =>
     .map(({ message, fields }) => `${message} ${JSON.stringify(fields).slice(0, 400)}`)
     .join('\n');
 
-/** Waits, and says what the machine and its agent say when it waits in vain. */
-async function until<T>(what: string, holds: () => Promise<T | undefined | false>, ms = SECONDS): Promise<T> {
+/** Waits, and reports the output of the machine and its agent when it waits in vain. */
+async function until<T>(what: string, find: () => Promise<T | undefined | false>, ms = SECONDS): Promise<T> {
   const deadline = performance.now() + ms;
   for (;;) {
-    const found = await holds().catch(() => undefined);
+    const found = await find().catch(() => undefined);
     if (found !== undefined && found !== false) return found;
     if (performance.now() > deadline) {
       const machine = provider.machine('n1');
@@ -246,9 +246,9 @@ test('a pod runs on it and answers; its container outlives a restart of containe
   });
   const container = (JSON.stringify(running.status).match(/"containerID":"([^"]+)"/) ?? [])[1];
   const address = (JSON.stringify(running.status).match(/"podIP":"([^"]+)"/) ?? [])[1] ?? '';
-  const says = (): Promise<string> =>
+  const response = (): Promise<string> =>
     machine.ok(['bash', '-c', `exec 3<>/dev/tcp/${address}/8080; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3`]);
-  expect(await says()).toContain('on app');
+  expect(await response()).toContain('on app');
   const shims = async (): Promise<string> => (await machine.ok(['pgrep', '-f', 'containerd-shim-runc-v2'])).trim();
   const before = await shims();
   for (const unit of ['containerd', 'kubelet', 'kubenode-agent']) {
@@ -259,7 +259,7 @@ test('a pod runs on it and answers; its container outlives a restart of containe
       async () => (await property(unit, 'ActiveState')) === 'active' && (await property(unit, 'MainPID')) !== main,
     );
     expect(await shims()).toBe(before);
-    expect(await says()).toContain('on app');
+    expect(await response()).toContain('on app');
   }
   await until('Node n1 Ready again', async () => isReady(await node()));
   const after = await client.get(Pods, { namespace: NS, name: 'app' });
@@ -333,7 +333,7 @@ test("a hung task in the kernel's log is seen by the real node-problem-detector,
   const release = detector(artifacts);
   await apply([component(release)]);
   await apply([set(release)]);
-  await until('the detector says that the kernel is well', async () => (await conditionOf('KernelDeadlock'))?.status === 'False');
+  await until('the detector reports that the kernel is well', async () => (await conditionOf('KernelDeadlock'))?.status === 'False');
   await until('it is reported healthy', async () => (await statusOf('node-problem-detector'))?.state === 'Healthy');
   const folder = '/etc/kubernetes/node-problem-detector';
   expect((await machineOf().ok(['stat', '-c', '%a %U', `${folder}/client.pem`])).trim()).toBe('600 root');
@@ -403,7 +403,7 @@ test("the catalogue's rule, enforced, migrates its pods and reboots it under Def
   });
 });
 
-test('a kubelet that does not work puts itself back, and the set says that it failed', async () => {
+test('a kubelet that does not work puts itself back, and the set reports that it failed', async () => {
   const broken = artifacts.put('kubelet/v1.34.99/bin/linux/amd64/kubelet', Buffer.from('#!/bin/sh\necho broken\nexit 1\n'));
   const release = kubelet(artifacts, '1.34.4', '1.34.99', broken);
   await apply([component(release)]);

@@ -34,7 +34,7 @@ export async function own(): Promise<Owner> {
   const bytes = randomBytes(3);
   const id = bytes.toString('hex');
   const folder = join(tmpdir(), `${PREFIX}${id}`);
-  // It gets its name when it says whose it is: one that says nothing is nobody's.
+  // It gets its name when its owner is known: one without an owner has no name.
   const making = mkdtempSync(join(tmpdir(), '.kubenode-nodes-'));
   writeFileSync(join(making, 'owner'), `${process.pid} ${(await startOf(process.pid)) ?? ''}`);
   renameSync(making, folder);

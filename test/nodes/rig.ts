@@ -7,7 +7,7 @@ import { own, prefixOf, remove } from './owner.ts';
 
 export interface NodesRig {
   readonly id: string;
-  /** For whatever the test keeps; goes with the rig. */
+  /** For files that the test keeps; removed with the rig. */
   readonly folder: string;
   /** This machine, as the nodes reach it. */
   readonly gateway: string;
@@ -18,8 +18,8 @@ export interface NodesRig {
 }
 
 /** Removes what runs that were killed have left, and makes the network. */
-export async function openNodes(say: OnProgress): Promise<NodesRig> {
-  const base = await debianBase(say);
+export async function openNodes(onProgress: OnProgress): Promise<NodesRig> {
+  const base = await debianBase(onProgress);
   const owner = await own();
   const machines: TestMachine[] = [];
   const gateway = gatewayOf(owner);

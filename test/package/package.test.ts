@@ -37,7 +37,7 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const run = (...args: string[]): string =>
   execFileSync(process.execPath, args, { cwd: dir, encoding: 'utf8', env: { ...process.env, NODE_OPTIONS: '' } });
 
-it('H3: holds JavaScript with types, no sources and no tests', () => {
+it('H3: contains JavaScript with types, no sources and no tests', () => {
   expect(existsSync(join(dir, 'src'))).toBe(false);
   expect(existsSync(join(dir, 'dist/constructs/index.d.ts'))).toBe(true);
   const built = execFileSync(
@@ -115,12 +115,12 @@ it('serves the API from its own files', async () => {
   });
   try {
     const text = await new Promise<string>((resolve, reject) => {
-      let said = '';
+      let printed = '';
       child.stderr.on('data', (chunk) => {
-        said += String(chunk);
-        if (said.includes('\n')) resolve(said);
+        printed += String(chunk);
+        if (printed.includes('\n')) resolve(printed);
       });
-      child.once('exit', (code) => reject(new Error(`ended with ${code}: ${said}`)));
+      child.once('exit', (code) => reject(new Error(`ended with ${code}: ${printed}`)));
     });
     expect(text).toMatch(/serving default at https:\/\/127\.0\.0\.1:\d+/);
   } finally {

@@ -1,4 +1,4 @@
-/** A set of machines whose number Git says, or leaves to others, and that people scale in its cell (docs/protocols.md#c8e). On any API server. */
+/** A set of machines whose number Git gives, or leaves to others, and that people scale in its cell (docs/protocols.md#c8e). On any API server. */
 import { expect } from 'vitest';
 import { unitDigest } from '../../src/api/digest.ts';
 import { API_VERSION } from '../../src/api/kind.ts';
@@ -18,7 +18,7 @@ const unlessOther = (error: unknown): undefined => {
 const NAME = 'by-hand';
 
 export interface ScaledSet {
-  /** What a commit says; undefined: it leaves `replicas` out. */
+  /** What a commit gives; undefined: it leaves `replicas` out. */
   commit(replicas: number | undefined): Promise<void>;
   /** A pass of a hub whose commit has no such set; false: it is gone. */
   remove(): Promise<boolean>;
@@ -130,7 +130,7 @@ export const CASES: readonly (readonly [name: string, run: (set: ScaledSet) => P
     },
   ],
   [
-    'a commit of the very number that somebody set counts as the commit, and taking it back too',
+    'a commit of the very number that a person set counts as the commit, and taking it back too',
     async (set) => {
       await set.commit(4);
       await set.becomes(4);
@@ -147,7 +147,7 @@ export const CASES: readonly (readonly [name: string, run: (set: ScaledSet) => P
     },
   ],
   [
-    'a machine that a commit lets go stays when somebody changes the number meanwhile',
+    'a machine that a commit lets go stays when a person changes the number meanwhile',
     async (set) => {
       await set.commit(3);
       await set.becomes(3);
@@ -159,7 +159,7 @@ export const CASES: readonly (readonly [name: string, run: (set: ScaledSet) => P
     },
   ],
   [
-    'what people make larger grows, and goes back to what Git says alone',
+    'what people make larger grows, and goes back to the number of Git alone',
     async (set) => {
       await set.commit(2);
       await set.becomes(2);
@@ -172,7 +172,7 @@ export const CASES: readonly (readonly [name: string, run: (set: ScaledSet) => P
     },
   ],
   [
-    'where Git leaves replicas out others scale it both ways, until a commit says a number again',
+    'where Git leaves replicas out others scale it both ways, until a commit gives a number again',
     async (set) => {
       await set.commit(undefined);
       await set.scale(4, 'an-autoscaler');
@@ -210,7 +210,7 @@ export const CASES: readonly (readonly [name: string, run: (set: ScaledSet) => P
     },
   ],
   [
-    'nobody makes it so that Git seems to leave replicas out',
+    'no user can make it seem that Git leaves replicas out',
     async (set) => {
       await set.commit(3);
       await set.becomes(3);
@@ -220,7 +220,7 @@ export const CASES: readonly (readonly [name: string, run: (set: ScaledSet) => P
     },
   ],
   [
-    'a set that loses its label in the same write as its number keeps its machines; without Git it is scaled by hand when that is said',
+    'a set that loses its label in the same write as its number keeps its machines; without Git it is scaled by hand when that is declared',
     async (set) => {
       await set.commit(3);
       await set.becomes(3);
@@ -231,13 +231,13 @@ export const CASES: readonly (readonly [name: string, run: (set: ScaledSet) => P
     },
   ],
   [
-    'a set that a commit deletes is emptied though somebody had set its number to 0',
+    'a set that a commit deletes is emptied though a person had set its number to 0',
     async (set) => {
       await set.commit(2);
       await set.becomes(2);
       await set.scale(0);
       await set.stays(2, 'spec.replicas is 0');
-      // Passes go on: the number of somebody else is taken out by one, 0 is written by another, and each may meet another writer.
+      // Passes go on: the number of others is taken out by one, 0 is written by another, and each may meet another writer.
       await set.becomes(0, () => set.remove());
       await waitFor(async () => !(await set.remove()), LATE);
     },

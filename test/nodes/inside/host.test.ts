@@ -19,7 +19,7 @@ test('a reboot is asked of systemd by its words alone; one that is under way is 
   });
   await host.reboot('a b; c');
   expect(asked).toEqual([['reboot', '--no-block', '--no-wall', '--message=KubeNode operation a b; c']]);
-  // This machine's systemctl knows these words; of another it says so.
+  // This machine's systemctl knows these words, and reports one that it does not know.
   const dry = (args: readonly string[]) => spawnSync('systemctl', [...args, '--dry-run'], { encoding: 'utf8' });
   expect(dry(asked[0] ?? [])).toMatchObject({ status: 0 });
   expect(dry(['reboot', '--no-such']).stderr).toContain('unrecognized option');

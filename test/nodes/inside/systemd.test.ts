@@ -108,7 +108,7 @@ test('with KillMode process only the main process ends with it: what it left goe
   process.kill(child, 'SIGKILL');
 });
 
-test('a service of type notify runs before it says that it is ready; starting it does not wait for that', async () => {
+test('a service of type notify runs before it reports that it is ready; starting it does not wait for that', async () => {
   const units = await open();
   const began = performance.now();
   expect(await units.start(shellUnit(forever, { systemd: { type: 'notify', startTimeoutSeconds: 60 } }))).toMatchObject({ running: true });
@@ -127,7 +127,7 @@ test('what systemd starts again by itself is another invocation, and is reported
   expect((await units.list())[0]?.invocation).not.toBe(invocation);
 });
 
-test('a unit of somebody else is neither replaced, stopped, reloaded nor listed', async () => {
+test('a unit of others is neither replaced, stopped, reloaded nor listed', async () => {
   const units = await open();
   // One process: where machines have cgroups v1, systemd may notice only at the stop's timeout (90 s) that the last child has ended.
   const text = '[Service]\nExecStart=/bin/sleep infinity\n';
@@ -148,7 +148,7 @@ test('a unit of somebody else is neither replaced, stopped, reloaded nor listed'
   execFileSync('systemctl', ['stop', 'foreign.service']);
 });
 
-test('a unit that is masked is an error that says what to do', async () => {
+test('a unit that is masked is an error that names what to do', async () => {
   symlinkSync('/dev/null', file);
   execFileSync('systemctl', ['daemon-reload']);
   const units = await open();
