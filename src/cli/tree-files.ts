@@ -81,13 +81,12 @@ export function replaceTreeFile(root: string, path: string, text: string): void 
   }
 }
 
-/** Paths of all files at and below `path`, sorted. `skip` names what is left out, folders with all that is in them. */
-export function listTree(root: string, path: string, skip: (path: string) => boolean = () => false): string[] {
+/** Paths of all files at and below `path`, sorted. */
+export function listTree(root: string, path: string): string[] {
   let [entries, bytes] = [0, 0];
   return walk(path, 0);
 
   function walk(at: string, depth: number): string[] {
-    if (skip(at)) return [];
     const stats = treeEntry(root, at);
     if (stats === undefined) return [];
     entries += 1;

@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { posix, resolve } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { posix } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { keyIDOf, keyLine, parseKeys, verifiedBy } from '../../api/component-key.ts';
@@ -15,7 +15,7 @@ import { fleetFlags, ofCommand, reportIsolation, type FleetFlags } from '../flee
 import { table, type Output } from '../output.ts';
 import type { RunCommand } from '../program.ts';
 import { DEFAULT_INCLUDE } from '../../sync/fleet/entry.ts';
-import { readFleet } from '../rules/working-tree.ts';
+import { namedFolder, readFleet } from '../fleet-folder.ts';
 import { includesPath, replaceTreeFile } from '../tree-files.ts';
 import { cliError } from '../errors.ts';
 
@@ -50,13 +50,13 @@ export function componentCommand(program: Command, run: RunCommand): void {
       `
 The fleet reads the file: fleet.signatures(signatures). docs/signing.md goes through it step by step.`,
     )
-    .action((folder: string | undefined, flags: SignFlags) => run(async (output) => await sign(folder ?? '.', flags, output)));
+    .action((folder: string | undefined, flags: SignFlags) => run(async (output) => await sign(namedFolder(folder), flags, output)));
 
   fleetFlags(component.command('verify [folder]'))
     .description('whether nodes with these keys would run every component of the fleet in a folder; exit code 1 when not')
     .requiredOption('--keys <file>', 'public keys, one a line, as nodes are installed with')
     .action((folder: string | undefined, flags: FleetFlags & { keys: string }) =>
-      run(async (output) => verify(await rendered(filesOf(folder ?? '.', flags), flags, 'Refuse'), flags, output)),
+      run(async (output) => verify(await rendered(await filesOf(namedFolder(folder), flags), flags, 'Refuse'), flags, output)),
     );
 }
 
@@ -81,14 +81,14 @@ function keygen({ out, comment }: { out: string; comment: string }, output: Outp
   return EXIT.ok;
 }
 
-async function sign(folder: string, flags: SignFlags, output: Output): Promise<number> {
+async function sign(root: string, flags: SignFlags, output: Output): Promise<number> {
   const key = readPrivateKey(textOf(flags.key), flags.key);
   const path = posix.normalize(flags.signatures);
   if (!includesPath(flags.include ?? DEFAULT_INCLUDE, path))
     throw cliError('Usage', `${path} is in no folder that rendering sees`, {
       next: 'name another: --signatures PATH, --include FOLDER',
     });
-  const files = filesOf(folder, flags);
+  const files = await filesOf(root, flags);
   const old = files.get(path);
   const before = readSignatures(old ?? '', path);
   const { components, isolation } = await rendered(files, flags, 'Allow');
@@ -105,7 +105,7 @@ async function sign(folder: string, flags: SignFlags, output: Output): Promise<n
   if (flags.dryRun !== true && flags.output !== 'json') review(components, signed, output);
   if (flags.dryRun !== true && text !== old) {
     if (flags.yes !== true && signed.some(({ before }) => !before)) await confirmed(keyIDOf(key));
-    replaceTreeFile(resolve(folder), path, text);
+    replaceTreeFile(root, path, text);
   }
   if (flags.output === 'json') output.print(JSON.stringify({ keyID: keyIDOf(key), isolation, components: signed }));
   else if (signed.length > 0)
@@ -179,10 +179,8 @@ function verify(
 }
 
 /** As the next commit would have them. Errors: those of `readFleet`, `Usage`. */
-function filesOf(folder: string, flags: FleetFlags): Map<string, string> {
-  const root = resolve(folder);
-  if (!existsSync(root) || !statSync(root).isDirectory()) throw cliError('Usage', `there is no folder ${root}`);
-  return readFleet({ root, entry: flags.entry, include: flags.include ?? DEFAULT_INCLUDE });
+async function filesOf(root: string, flags: FleetFlags): Promise<Map<string, string>> {
+  return await readFleet({ root, entry: flags.entry, include: flags.include ?? DEFAULT_INCLUDE }, AbortSignal.timeout(120_000));
 }
 
 type RenderedComponents = Awaited<ReturnType<typeof fleetComponents>>;

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { Option, type Command } from 'commander';
 import { messageOf } from '../../api/errors.ts';
 import { ISOLATIONS } from '../../api/fleet.ts';
@@ -8,6 +7,7 @@ import type { Isolation } from '../../sync/render/wall.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT, fail } from '../exit.ts';
 import { ofCommand, reportIsolation } from '../fleet-flags.ts';
+import { namedFolder } from '../fleet-folder.ts';
 import { age, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
 import type { HubSnapshot } from '../plan/snapshot.ts';
@@ -16,7 +16,7 @@ import type { RunCommand } from '../program.ts';
 import { cliError } from '../errors.ts';
 
 interface Flags extends ConnectionFlags {
-  folder: string;
+  folder?: string;
   fleet?: string;
   snapshot?: string;
   isolation?: Isolation;
@@ -32,7 +32,7 @@ export function planCommand(program: Command, run: RunCommand): void {
     .description(
       'what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what blocks it, what a revert costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it; 4: no plan could be made. In CI plan HEAD: what a checkout has in its files may not be what is in the commit',
     )
-    .option('--folder <folder>', 'the fleet repository', '.')
+    .option('--folder <folder>', 'the fleet repository; default: the one around the working directory')
     .option('--fleet <name>', 'Fleet of the hub (default: the only one)')
     .option('--snapshot <file>', 'what `kubenode snapshot` printed, instead of a hub')
     .addOption(
@@ -79,7 +79,7 @@ async function make(revision: string | undefined, flags: Flags, output: Output):
     import('../object-rules.ts'),
   ]);
   const renderer = { childPath: await bundleFor('render'), isolation: flags.isolation ?? 'process', checkRules, judgeObject };
-  const request = { folder: resolve(flags.folder), revision, fleet: flags.fleet };
+  const request = { folder: namedFolder(flags.folder), revision, fleet: flags.fleet };
   output.report('doing', 'renders what changes, and what is there now');
   const made = await makePlan(request, snapshot, renderer, AbortSignal.timeout(RENDER_MS)).catch((error: unknown) => {
     throw ofCommand(error);

@@ -1,11 +1,12 @@
 import { existsSync, statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { FACTS } from '../../api/facts.ts';
 import { findingText } from '../../sync/render/finding.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { EXIT } from '../exit.ts';
 import { fleetFlags, ofCommand, reportIsolation, type FleetFlags } from '../fleet-flags.ts';
+import { namedFolder } from '../fleet-folder.ts';
 import { table, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
 import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/fleet-rules.ts';
@@ -21,7 +22,7 @@ export function rulesCommand(program: Command, run: RunCommand): void {
   fleetFlags(rules.command('check [folder]'))
     .description('render the fleet in a folder and check its rules as the hub does, and its types; exit code 1 when something is found')
     .action((folder: string | undefined, flags: FleetFlags) =>
-      run(async (output) => reportCheck(await load(folder ?? '.', flags, output, true), flags.output === 'json', output)),
+      run(async (output) => reportCheck(await load(namedFolder(folder), flags, output, true), flags.output === 'json', output)),
     );
 
   fleetFlags(rules.command('test [folder-or-rule...]'))
@@ -29,9 +30,10 @@ export function rulesCommand(program: Command, run: RunCommand): void {
     .action((words: string[], flags: FleetFlags) =>
       run(async (output) => {
         const { folder, names } = sorted(words, flags.entry);
-        const loaded = await load(folder, flags, output);
+        const root = namedFolder(folder);
+        const loaded = await load(root, flags, output);
         if (loaded.findings.length > 0) return reportCheck(loaded, flags.output === 'json', output);
-        return reportTest(await runHistories(resolve(folder), loaded.rules, names), flags.output === 'json', output, loaded.isolation);
+        return reportTest(await runHistories(root, loaded.rules, names), flags.output === 'json', output, loaded.isolation);
       }),
     );
 
@@ -42,10 +44,8 @@ export function rulesCommand(program: Command, run: RunCommand): void {
     .action((flags: { output?: 'wide' | 'json' }) => run(async (output) => facts(flags.output, output)));
 }
 
-async function load(folder: string, flags: FleetFlags, output: Output, types = false): Promise<FleetRules> {
+async function load(root: string, flags: FleetFlags, output: Output, types = false): Promise<FleetRules> {
   const { bundleFor } = await import('../bundles.ts');
-  const root = resolve(folder);
-  if (!existsSync(root)) throw cliError('Usage', `there is no folder ${root}`);
   const tree = { root, entry: flags.entry, include: flags.include ?? DEFAULT_INCLUDE };
   const loaded = await fleetRules(tree, await bundleFor('render'), AbortSignal.timeout(120_000), {
     types,
@@ -58,12 +58,12 @@ async function load(folder: string, flags: FleetFlags, output: Output, types = f
 }
 
 /** A word that names a folder with a fleet is the folder, at most one; the others are rules. */
-function sorted(words: readonly string[], entry: string): { folder: string; names: string[] } {
+function sorted(words: readonly string[], entry: string): { folder: string | undefined; names: string[] } {
   const isFolder = (word: string): boolean =>
     existsSync(join(word, entry)) || (existsSync(word) && statSync(word).isDirectory() && word.includes('/'));
   const folders = words.filter(isFolder);
   if (folders.length > 1) throw cliError('Usage', `one fleet at a time, got the folders ${folders.join(' and ')}`);
-  return { folder: folders[0] ?? '.', names: words.filter((word) => !isFolder(word)) };
+  return { folder: folders[0], names: words.filter((word) => !isFolder(word)) };
 }
 
 export function reportCheck({ rules, clusters, findings, isolation, untyped }: FleetRules, json: boolean, output: Output): number {

@@ -14,7 +14,7 @@ import { openSource, parseAllowedSigners, type GitSource } from '../../sync/git/
 import { refuseMoves } from '../../sync/moves.ts';
 import { carriedBy, plan } from '../../sync/plan.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
-import { readFolder } from './folder.ts';
+import { readFolder } from '../fleet-folder.ts';
 import { forecast, type Forecast } from './forecast.ts';
 import { commitsSince, historyWarning, resolveRevision } from './history.ts';
 import { WITHHELD, type HubSnapshot } from './snapshot.ts';
@@ -98,7 +98,12 @@ async function renderFolder(
 ): Promise<RenderedCommit> {
   if (spec.signatures !== undefined)
     warnings.push('the Fleet accepts only signed commits: the files here are not signed, and their commit must be');
-  const { files, converted } = await readFolder(folder, spec.include ?? DEFAULT_INCLUDE, signal);
+  const include = spec.include ?? DEFAULT_INCLUDE;
+  const { files, converted } = await readFolder(folder, include, signal);
+  if (files.size === 0)
+    throw cliError('FleetNotFound', `there is no fleet in ${folder}: nothing is in ${include.join(', ')}`, {
+      next: 'name the folder of the fleet repository: --folder FOLDER',
+    });
   if (converted.length > 0) {
     const more = converted.length > MOST_NAMES ? ` and ${converted.length - MOST_NAMES} more` : '';
     warnings.push(

@@ -2,6 +2,7 @@
 import { canonical } from '../../api/digest.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
 import { checkRules } from '../../rules/check.ts';
+import { readFleet, type FleetFolder } from '../fleet-folder.ts';
 import { judgeObject } from '../object-rules.ts';
 import { RenderError } from '../../sync/render/errors.ts';
 import type { Finding } from '../../sync/render/finding.ts';
@@ -10,7 +11,6 @@ import { typecheck, type TypeCheck } from '../../sync/render/type-check.ts';
 import { validate } from '../../sync/render/validate.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { unusedFiles } from './unused.ts';
-import { readFleet, type FleetFolder } from './working-tree.ts';
 
 /** One rule, with the clusters that have it just so. */
 export interface FleetRule {
@@ -41,7 +41,7 @@ export async function fleetRules(
   signal: AbortSignal,
   { isolationAtLeast = 'process', types = false }: { isolationAtLeast?: Isolation; types?: boolean } = {},
 ): Promise<FleetRules> {
-  const files = readFleet(folder);
+  const files = await readFleet(folder, signal);
   const rendered = await render(files, { isolationAtLeast, childPath, entry: folder.entry, signal }).catch((error: unknown) => {
     if (error instanceof RenderError && error.code !== 'RenderIsolation') return error;
     throw error;

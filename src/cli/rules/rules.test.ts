@@ -227,6 +227,16 @@ describe('kubenode rules test', () => {
   });
 });
 
+describe('the files of a folder', () => {
+  it.each([
+    ['TreeLfsPointer', 'fleet/big.bin', 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n'],
+    ['TreeDuplicateName', 'fleet/MAIN.ts', 'export {}'],
+  ])('are refused for %s, as by the hub', async (code, path, text) => {
+    write(path, text);
+    await expect(load()).rejects.toMatchObject({ code, message: expect.stringContaining('fleet/') as unknown });
+  });
+});
+
 describe('security 4: a pull request cannot show what the checking machine has', () => {
   it.each(['fleet/env.txt', 'rules/env.ts', 'fleet/sub'])('by a link at %s', async (at) => {
     symlinkSync(at.endsWith('sub') ? '/proc/self' : '/proc/self/environ', join(root, at));

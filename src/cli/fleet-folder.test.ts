@@ -1,13 +1,15 @@
 /** The files that are planned are those that the hub reads of their commit, and are judged as it judges them. */
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as git from 'isomorphic-git';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { planLines } from './lines.ts';
-import { makePlan } from './make.ts';
-import { acceptedBy, fleetText, planHub, SERVICE_ACCOUNT, SIGNAL, type PlanHub } from './testing/hub.ts';
+import { planLines } from './plan/lines.ts';
+import { makePlan } from './plan/make.ts';
+import { namedFolder } from './fleet-folder.ts';
+import { acceptedBy, fleetText, planHub, SERVICE_ACCOUNT, SIGNAL, type PlanHub } from './plan/testing/hub.ts';
 
 let hub: PlanHub;
 beforeEach(async () => {
@@ -15,6 +17,21 @@ beforeEach(async () => {
 });
 afterEach(async () => await hub.close());
 const accepted = async (text: string): Promise<string> => await acceptedBy(hub, text);
+
+describe('the folder of a fleet', () => {
+  it('is the repository around the working directory, where none is named', async () => {
+    mkdirSync(join(hub.root, 'fleet/deep'), { recursive: true });
+    expect(namedFolder(undefined, join(hub.root, 'fleet/deep'))).toBe(hub.root);
+    expect(namedFolder('.', hub.root)).toBe(process.cwd());
+    expect(() => namedFolder(join(hub.root, 'absent'))).toThrow(expect.objectContaining({ code: 'Usage' }));
+  });
+
+  it('without a repository is the working directory', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'kubenode-folder-'));
+    expect(namedFolder(undefined, folder)).toBe(folder);
+    fs.rmSync(folder, { recursive: true });
+  });
+});
 
 describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
   it('is refused for the name of a file, as by the hub', async () => {

@@ -1,13 +1,13 @@
 /** The files of a fleet as they stand in a folder, judged by the rules by which the hub reads the tree of a commit (src/sync/git/tree.ts). */
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join, posix, resolve } from 'node:path';
 import * as git from 'isomorphic-git';
-import { bytes, gitError } from '../../sync/git/errors.ts';
-import { findLayout } from '../../sync/git/layout.ts';
-import type { Objects } from '../../sync/git/objects.ts';
-import { defaultReadLimits as LIMITS, readFiles } from '../../sync/git/tree.ts';
-import { cliError } from '../errors.ts';
+import { bytes, gitError } from '../sync/git/errors.ts';
+import { findLayout } from '../sync/git/layout.ts';
+import type { Objects } from '../sync/git/objects.ts';
+import { defaultReadLimits as LIMITS, readFiles } from '../sync/git/tree.ts';
+import { cliError } from './errors.ts';
 
 export interface FolderFiles {
   /** Text by path. */
@@ -16,15 +16,46 @@ export interface FolderFiles {
   converted: string[];
 }
 
-/** Errors: FleetNotFound where nothing is to be read; the verdicts of the hub on a tree. */
+export interface FleetFolder {
+  /** Root of the repository. */
+  root: string;
+  /** Module that declares the fleet, under the root. */
+  entry: string;
+  /** Folders that rendering sees, as `spec.include` of the Fleet. */
+  include: readonly string[];
+}
+
+/** The folder that a person named; else the repository of Git around `from`, or `from` where there is none. Errors: Usage. */
+export function namedFolder(folder: string | undefined, from = process.cwd()): string {
+  if (folder === undefined) return repositoryAround(from);
+  const root = resolve(folder);
+  if (!fs.existsSync(root) || !fs.statSync(root).isDirectory()) throw cliError('Usage', `there is no folder ${root}`);
+  return root;
+}
+
+function repositoryAround(folder: string): string {
+  for (let at = folder; ; at = dirname(at)) {
+    if (fs.existsSync(join(at, '.git'))) return at;
+    if (dirname(at) === at) return folder;
+  }
+}
+
+/** Text by path in the repository, with the entry. Errors: FleetNotFound where the entry is not there; the verdicts of the hub on a tree. */
+export async function readFleet({ root, entry, include }: FleetFolder, signal: AbortSignal): Promise<Map<string, string>> {
+  const folders = include.map((part) => posix.normalize(part).replace(/\/$/, ''));
+  const { files } = await readFolder(root, folders, signal);
+  if (!files.has(posix.normalize(entry)))
+    throw cliError('FleetNotFound', `there is no fleet in ${root}: it has no file "${entry}"`, {
+      next: 'name the folder of the fleet repository, or its entry: --entry fleet/main.ts',
+    });
+  return files;
+}
+
+/** Errors: the verdicts of the hub on a tree. */
 export async function readFolder(root: string, include: readonly string[], signal: AbortSignal): Promise<FolderFiles> {
   const staged = await stagedIn(root);
   const { objects, tree } = treeOf(root, leftOutBy(root, staged));
   const files = await readFiles(objects, tree, include, LIMITS, signal);
-  if (files.size === 0)
-    throw cliError('FleetNotFound', `there is no fleet in ${root}: nothing is in ${include.join(', ')}`, {
-      next: 'name the folder of the fleet repository: --folder FOLDER',
-    });
   return { files, converted: [...files].filter(([path, text]) => isConverted(root, path, text, staged.get(path))).map(([path]) => path) };
 }
 
