@@ -29,6 +29,14 @@ export const rolloutUnit = Type.Object({
             'of a MachineSet: as many as were counted for the limits of deletions; where the cell is to have more, nothing changes there',
         }),
       ),
+      atMost: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: 2000,
+          description:
+            'of a MachineSet: it changes here where it has no more machines than these, so that no more go than the limits of deletions allow; absent: as it is',
+        }),
+      ),
     }),
     ['name'],
     { maxItems: MOST_PLACEMENTS },

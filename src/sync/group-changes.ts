@@ -7,7 +7,7 @@ import { groupOf, unitKey } from '../api/unit.ts';
 import type { UnitStatus } from '../api/cluster.ts';
 import type { Bundles } from './bundles.ts';
 import { syncError } from './errors.ts';
-import type { Wanted } from './plan.ts';
+import type { Wanted } from './wanted.ts';
 import type { RenderedCommit } from './fleet/checkout.ts';
 
 type RenderedUnit = RenderedCommit['clusters'][number]['units'][number];

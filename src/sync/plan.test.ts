@@ -2,7 +2,8 @@ import { expect, it } from 'vitest';
 import type { Fleet } from '../api/fleet.ts';
 import { API_VERSION } from '../api/kind.ts';
 import type { Rollout } from '../api/rollout.ts';
-import { carriedBy, plan, removingBy, stagesOf, wantedOf } from './plan.ts';
+import { carriedBy, plan, removingBy, stagesOf } from './plan.ts';
+import { wantedOf } from './wanted.ts';
 
 const fleet: Fleet = {
   apiVersion: API_VERSION,

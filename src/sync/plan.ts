@@ -4,6 +4,7 @@ import { sha256Hex } from '../api/digest.ts';
 import { MachineSets } from '../api/machine-set.ts';
 import { matchesLabels } from '../api/selector.ts';
 import type { Change, HeldBack } from './deletions/change.ts';
+import type { Pending, PendingByCluster } from './deletions/pending.ts';
 import { judgeDeletions } from './deletions/judge.ts';
 import { syncError } from './errors.ts';
 import { refuseTooLarge } from './rollout-limits.ts';
@@ -36,6 +37,8 @@ export interface PlanInput {
   given?: (cluster: string) => readonly { unit: string; digests: readonly string[] }[];
   /** Up to how many machines what is wanted of a set was counted before (`countedBy`). */
   counted?(cluster: string, unit: string): number | undefined;
+  /** Of a MachineSet, what was accepted before and has not begun or ended there (`pendingIn`); absent: nothing. */
+  pending?: PendingByCluster;
   /** The commit that renders what was wanted before this one. */
   commitOf?(cluster: string, unit: string): string | undefined;
 }
@@ -82,11 +85,12 @@ export function plan(input: PlanInput): Plan {
   const kept: Plan['kept'] = [];
   const changes = new Map<string, Change[]>();
   const absent = new Map<string, string[]>();
-  for (const unit of unitsIn(rendered, wanted)) {
+  for (const unit of unitsIn(rendered, wanted, input.pending ?? new Map())) {
     const its: Change[] = [];
     for (const [cluster, digests] of rendered) {
       const digest = digests.get(unit);
-      const from = wanted.get(cluster)?.get(unit);
+      const late = lateOf(input, cluster, unit, digest);
+      const from = late === undefined ? wanted.get(cluster)?.get(unit) : late.digest;
       if (digest === undefined && from === undefined) {
         if (input.removing?.(cluster, unit) === true) absent.set(unit, [...(absent.get(unit) ?? []), cluster]);
         continue;
@@ -110,31 +114,48 @@ export function plan(input: PlanInput): Plan {
 
   const units: RolloutUnit[] = [];
   for (const [unit, its] of changes) {
-    // A set that only its cell has, and that is held back, is no part of the commit: to name it without a digest would remove it.
-    const parts = its.filter((change) => !held.has(change) || change.from !== undefined || input.removing?.(change.cluster, unit) === true);
-    const clusters = parts.map((change): RolloutUnit['clusters'][number] => {
-      const { cluster: name, from } = change;
-      const digest = held.has(change) ? from : change.digest;
-      const counted = countedFor(input, change, digest);
-      const commit = held.has(change) ? input.commitOf?.(name, unit) : undefined;
-      const base = { name, ...(digest === undefined ? {} : { digest }), ...(from === undefined ? {} : { from }) };
-      return { ...base, ...(commit === undefined ? {} : { commit }), ...counted };
-    });
-    // A unit that changes anywhere is taken over whole, so that one rollout has all of it.
-    const isDue = ({ name, digest, from }: RolloutUnit['clusters'][number]): boolean =>
-      digest !== from || input.carried?.(name, unit) === false;
-    if (clusters.some(isDue))
-      units.push({
-        unit,
-        clusters: [...clusters, ...(absent.get(unit) ?? []).map((name) => ({ name, ...carriedOver(input, name, unit) }))].sort(byName),
-      });
+    const found = unitOf(input, unit, its, held, absent.get(unit) ?? []);
+    if (found !== undefined) units.push(found);
   }
   refuseTooLarge(fleet, { units, stages });
   return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept, heldBack };
 }
 
+/** A unit that changes anywhere is taken over whole, so that one rollout has all of it; undefined: it changes nowhere. */
+function unitOf(
+  input: PlanInput,
+  unit: string,
+  its: readonly Change[],
+  held: ReadonlySet<Change>,
+  absent: readonly string[],
+): RolloutUnit | undefined {
+  // A set that only its cell has, and that is held back, is no part of the commit: to name it without a digest would remove it.
+  const parts = its.filter((change) => !held.has(change) || change.from !== undefined || input.removing?.(change.cluster, unit) === true);
+  if (!parts.some((change) => !isAsBefore(change, held) || input.carried?.(change.cluster, unit) === false)) return undefined;
+  const clusters = parts.map((change) => placementOf(input, change, held));
+  const removed = absent.map((name) => ({ name, ...carriedOver(input, name, unit), ...carriedMost(input, name, unit) }));
+  return { unit, clusters: [...clusters, ...removed].sort(byName) };
+}
+
+function placementOf(input: PlanInput, change: Change, held: ReadonlySet<Change>): RolloutUnit['clusters'][number] {
+  const { unit, cluster: name, from } = change;
+  const isKept = held.has(change) && !waitsThere(change);
+  const digest = isKept ? from : change.digest;
+  const commit = isKept ? input.commitOf?.(name, unit) : undefined;
+  const waits = change.late !== undefined && isAsBefore(change, held);
+  return {
+    name,
+    ...(digest === undefined ? {} : { digest }),
+    ...(from === undefined ? {} : { from }),
+    ...(commit === undefined ? {} : { commit }),
+    ...(waits ? carriedOver(input, name, unit) : countedFor(input, change, digest)),
+    ...atMostFor(input, change, held),
+  };
+}
+
 function changeOf(input: PlanInput, unit: string, cluster: string, from: string | undefined, digest: string | undefined): Change {
   const by = countedBefore(input, unit, cluster, digest);
+  const late = lateOf(input, cluster, unit, digest);
   const machines = machinesGoing(unit, from, digest, by);
   const recorded = machinesGoing(unit, from, digest, { ...by, cell: undefined });
   return {
@@ -145,17 +166,61 @@ function changeOf(input: PlanInput, unit: string, cluster: string, from: string 
     machines,
     unrecorded: Math.max(0, machines - recorded),
     unmade: by.restores ? Math.max(0, recorded - machines) : 0,
+    ...(late === undefined ? {} : { late: { wanted: input.wanted.get(cluster)?.get(unit) } }),
   };
+}
+
+/** What has too many machines to begin. Content whose number is not known is judged by what its cell is to have, where this commit wants other content. */
+function lateOf({ pending, wanted }: PlanInput, cluster: string, unit: string, digest: string | undefined): Pending['late'] {
+  const late = pending?.get(cluster)?.get(unit)?.late;
+  return late?.isCounted === true || digest === wanted.get(cluster)?.get(unit) ? late : undefined;
+}
+
+/**
+ * Whether what is held back comes into force all the same, and waits in the cell for the machines that are too many: it would begin at once, and what is there is not
+ * made as a whole, so that the cell would go on making machines that this commit does not want.
+ */
+const waitsThere = ({ unmade, late }: Change): boolean => unmade > 0 || late !== undefined;
+
+/** Whether a change is none: it has the content that was wanted before, and waits for nothing that this commit allows. */
+function isAsBefore(change: Change, held: ReadonlySet<Change>): boolean {
+  const { from, digest, late } = change;
+  if (held.has(change)) return late === undefined ? !waitsThere(change) : digest === late.wanted;
+  return late === undefined && digest === from;
+}
+
+/** Up to how many machines may be there where this begins. */
+function atMostFor(input: PlanInput, change: Change, held: ReadonlySet<Change>): { atMost?: number } {
+  const { unit, cluster, from, digest, late } = change;
+  if (!unit.startsWith(`${MachineSets.kind}/`)) return {};
+  if (isAsBefore(change, held)) return carriedMost(input, cluster, unit);
+  const by = countedBefore(input, unit, cluster, digest);
+  const number = digest === undefined ? 0 : by.replicas.get(digest);
+  // Left out: the set keeps what it has.
+  const after = number === null ? MOST : (number ?? 0);
+  if (held.has(change)) return { atMost: Math.min(MOST, after) };
+  const judged = Math.min(MOST, Math.max(machinesThere(from, by), after));
+  const pending = late === undefined ? input.pending?.get(cluster)?.get(unit) : undefined;
+  if (pending === undefined) return { atMost: judged };
+  return pending.atMost === undefined ? {} : { atMost: Math.max(judged, pending.atMost) };
+}
+
+function carriedMost({ pending }: Pick<PlanInput, 'pending'>, cluster: string, unit: string): { atMost?: number } {
+  const atMost = pending?.get(cluster)?.get(unit)?.atMost;
+  return atMost === undefined ? {} : { atMost };
 }
 
 function countedBefore(input: PlanInput, unit: string, cluster: string, digest: string | undefined): Counted & { restores: boolean } {
   const { total, sets } = input.machines?.get(cluster) ?? {};
+  const isLate = lateOf(input, cluster, unit, digest) !== undefined;
+  const cell = sets?.get(unit);
   return {
     replicas: input.replicas ?? new Map(),
     most: total,
     there: input.there?.(cluster, unit),
-    cell: sets?.get(unit),
-    restores: input.restores?.(cluster, unit, digest) === true,
+    // What waits lets none go.
+    cell: cell === undefined || !isLate ? cell : { ...cell, removing: false },
+    restores: isLate || input.restores?.(cluster, unit, digest) === true,
   };
 }
 
@@ -178,7 +243,7 @@ function carriedOver({ counted }: Pick<PlanInput, 'counted'>, cluster: string, u
 
 const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1);
 
-function unitsIn(...digests: DigestsByCluster[]): Set<string> {
+function unitsIn(...digests: ReadonlyMap<string, ReadonlyMap<string, unknown>>[]): Set<string> {
   return new Set(digests.flatMap((each) => [...each.values()].flatMap((units) => [...units.keys()])));
 }
 
@@ -240,48 +305,4 @@ export function removingBy(
 function phaseOf({ status }: Rollout, unit: string, cluster: string): string | undefined {
   const clusters = status?.units?.find((each) => each.unit === unit)?.clusters;
   return clusters?.find(({ name }) => name === cluster)?.phase;
-}
-
-/** What is wanted now: by the newest rollout that names the unit, else what is recorded as applied. */
-export function wantedOf(
-  fleet: string,
-  rollouts: readonly Rollout[],
-  recorded: ReadonlyMap<string, readonly { unit: string; fleet: string; digest?: string }[]>,
-): Map<string, Map<string, string>> {
-  return withoutCommits(wantedWithCommits(fleet, rollouts, recorded));
-}
-
-export interface Wanted {
-  digest: string;
-  /** That renders it; undefined: not known. */
-  commit: string | undefined;
-}
-
-export function withoutCommits(wanted: ReadonlyMap<string, ReadonlyMap<string, Wanted>>): Map<string, Map<string, string>> {
-  return new Map([...wanted].map(([cluster, units]) => [cluster, new Map([...units].map(([unit, { digest }]) => [unit, digest]))]));
-}
-
-export function wantedWithCommits(
-  fleet: string,
-  rollouts: readonly Rollout[],
-  recorded: ReadonlyMap<string, readonly { unit: string; fleet: string; digest?: string; commit?: string }[]>,
-): Map<string, Map<string, Wanted>> {
-  const wanted = new Map<string, Map<string, Wanted>>();
-  const unitsOf = (cluster: string): Map<string, Wanted> => {
-    const units = wanted.get(cluster) ?? new Map<string, Wanted>();
-    wanted.set(cluster, units);
-    return units;
-  };
-  for (const [cluster, records] of recorded) {
-    for (const record of records)
-      if (record.fleet === fleet && record.digest !== undefined)
-        unitsOf(cluster).set(record.unit, { digest: record.digest, commit: record.commit });
-  }
-  for (const [unit, { rollout, clusters }] of ownersOf(rollouts)) {
-    for (const { name, digest, commit = rollout.spec.commit } of clusters) {
-      if (digest === undefined) unitsOf(name).delete(unit);
-      else unitsOf(name).set(unit, { digest, commit });
-    }
-  }
-  return wanted;
 }

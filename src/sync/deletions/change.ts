@@ -16,6 +16,8 @@ export interface Change {
   unrecorded: number;
   /** Of those that the hub asked for before: how many are not counted since its cell has not made them, where the commit takes them back at once. */
   unmade: number;
+  /** What the Rollouts in force want, where that is not `from`: it was accepted, and waits since more machines are there than it was judged with. */
+  late?: { wanted: string | undefined } | undefined;
 }
 
 export interface HeldBack {

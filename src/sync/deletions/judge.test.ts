@@ -224,7 +224,7 @@ describe('safety 6, E9: sets that are held back', () => {
         unit: UNIT,
         clusters: [
           { name: 'eu', digest: '40', from: '40', commit: 'c7', machines: 40 },
-          { name: 'us', digest: '3', from: '40', machines: 3 },
+          { name: 'us', digest: '3', from: '40', machines: 3, atMost: 3 },
         ],
       },
     ]);

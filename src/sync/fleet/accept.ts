@@ -3,6 +3,7 @@ import type { Fleet } from '../../api/fleet.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
+import { lateText } from '../deletions/pending.ts';
 import { refuseMoves } from '../moves.ts';
 import { plan, type Plan } from '../plan.ts';
 import type { Fetched } from '../git/index.ts';
@@ -42,6 +43,7 @@ export async function accept(deps: FleetDependencies, run: FleetRun, read: Store
   for (const object of declared) await declare(deps, client, fleet, object, clusters);
   const made = await created(client, view, fetched, planned, signal);
   rememberHeldBack(deps, view, planned);
+  rememberLate(deps, view);
   await reportAccepted(deps, run, { read, view, fetched, rendered, planned, ...made });
   const { rollout } = made;
   await sweep(deps, client, rollout === undefined ? view.rollouts : [...view.rollouts, rollout], clusters, rendered);
@@ -71,6 +73,12 @@ function rememberHeldBack({ memory }: FleetDependencies, { fleet, clusters }: Fl
   const { name } = fleet.metadata;
   if (heldBack === undefined) memory.heldOver.delete(name);
   else memory.heldOver.set(name, { clusters: heldBack.waitsFor, seen: machinesSeen(clusters, heldBack.waitsFor) });
+}
+
+function rememberLate({ memory }: FleetDependencies, { fleet, rollouts, clusters }: FleetView): void {
+  const late = lateText(rollouts, clusters);
+  if (late === undefined) memory.late.delete(fleet.metadata.name);
+  else memory.late.set(fleet.metadata.name, late);
 }
 
 interface Accepted extends Created {

@@ -893,6 +893,59 @@ describe('E9: a commit that would let too many machines go', () => {
     expect([renders, wantedNow()]).toEqual([[], 'c40']);
   });
 
+  /** The cell was asked for 200 machines, of which it has so many; 40 were proven. */
+  const recordTypo = (replicas: number, wanted = 200): void => {
+    recordMachines(200, sets(replicas, wanted));
+    const found = server.objects(Clusters).find(({ metadata }) => metadata.name === 'one');
+    const verified = [{ digest: digestOf(machines(40)), commit: 'c40', at: new Date(clock.now()).toISOString() }];
+    const units = (found?.status?.units ?? []).map((unit) => ({ ...unit, verified }));
+    recordOn('one', { ...found?.status, units });
+  };
+  const newestPlacement = (): unknown => server.objects(Rollouts).at(-1)?.spec.units[0]?.clusters[0];
+  const letGo = (maxDeletions: number): void => {
+    const stages = [{ name: 'all', clusterSelector: { stage: 'all' }, prune: { maxDeletions, maxMachines: '100%' } }];
+    change({ stages }, { metadata: { ...fleet().metadata, generation: 2 } });
+  };
+
+  it('is judged again where a set has more machines by then, and goes on where the limits are raised', async () => {
+    const branch = branchOf('c200');
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c200', 5000);
+    recordTypo(42);
+    branch.head = 'c40';
+    await until(() => fleet().status?.commit === 'c40', 31_000);
+    expect(ready()?.reason).toBe('Accepted');
+    expect(newestPlacement()).toMatchObject({ digest: digestOf(machines(40)), atMost: 42 });
+    const rollouts = server.objects(Rollouts).length;
+    recordTypo(100, 100);
+    await until(() => ready()?.reason === 'HeldBack', 62_000);
+    expect(ready()?.message).toContain('60 of its 100 machines would go, 3 may');
+    expect(server.objects(Rollouts)).toHaveLength(rollouts);
+    renders.length = 0;
+    await clock.advance(120_000);
+    expect(renders).toEqual([]);
+    letGo(60);
+    await until(() => ready()?.reason === 'Accepted', 62_000);
+    expect(newestPlacement()).toMatchObject({ digest: digestOf(machines(40)), atMost: 100 });
+  });
+
+  it('waits in the cell where that makes what it takes back, and goes on where the limits are raised', async () => {
+    const branch = branchOf('c200');
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c200', 5000);
+    recordTypo(60);
+    branch.head = 'c40';
+    await until(() => ready()?.reason === 'HeldBack', 31_000);
+    expect(ready()?.message).toContain('20 of its 60 machines would go, 3 may');
+    expect([wantedNow(), newestPlacement()]).toMatchObject(['c40', { digest: digestOf(machines(40)), atMost: 40 }]);
+    recordTypo(62, 62);
+    await clock.advance(62_000);
+    expect(ready()?.reason).toBe('HeldBack');
+    letGo(22);
+    await until(() => ready()?.reason === 'Accepted', 62_000);
+    expect(newestPlacement()).toMatchObject({ digest: digestOf(machines(40)), atMost: 62 });
+  });
+
   it('counts what an earlier commit removes, as long as its cell has it', async () => {
     const other = { ...machines(3), metadata: { namespace: 'web', name: 'b' } };
     const trees: Record<string, KubeObject[]> = {

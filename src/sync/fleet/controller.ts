@@ -1,11 +1,14 @@
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { isCoded } from '../../api/errors.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
+import { Rollouts } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { createController, watch } from '../../kube/controller.ts';
 import type { Reflector } from '../../kube/reflector.ts';
+import { lateText } from '../deletions/pending.ts';
+import { inForce } from '../in-force.ts';
 import { syncError, syncErrorCodes } from '../errors.ts';
 import { accept } from './accept.ts';
 import { putBack } from './clusters.ts';
@@ -13,7 +16,7 @@ import { dueOf, failedTry, machinesSeen, triedOf, type Due } from './decide.ts';
 import { emptyMemory, type FleetDependencies, type FleetRun } from './dependencies.ts';
 import { Outdated, reportFailure, reportFleet } from './status.ts';
 
-export interface FleetControllerOptions extends Omit<FleetDependencies, 'fleets' | 'clusters' | 'memory'> {
+export interface FleetControllerOptions extends Omit<FleetDependencies, 'fleets' | 'clusters' | 'rollouts' | 'memory'> {
   client: Client;
   cache: Cache;
 }
@@ -31,7 +34,8 @@ export async function runFleetController(options: FleetControllerOptions): Promi
   const { cache, checkouts } = options;
   const fleets = cache.store(Fleets);
   const clusters = cache.store(Clusters);
-  const deps: FleetDependencies = { ...options, fleets, clusters, memory: emptyMemory() };
+  const rollouts = cache.store(Rollouts);
+  const deps: FleetDependencies = { ...options, fleets, clusters, rollouts, memory: emptyMemory() };
   const controller = createController({
     ...options,
     name: 'fleet',
@@ -63,6 +67,7 @@ async function reconcile(deps: FleetDependencies, run: FleetRun, name: string): 
   if (fleet === undefined) {
     memory.tries.delete(name);
     memory.heldOver.delete(name);
+    memory.late.delete(name);
     await checkouts.close(name);
     return;
   }
@@ -113,11 +118,19 @@ function requireValid(fleet: Stored<Fleet>): void {
   if (errors.length > 0) throw syncError('InvalidFleet', errors.map(({ path, message }) => `\`${path}\` ${message}`).join('; '));
 }
 
-function dueNow({ clusters, clock, memory }: FleetDependencies, fleet: Stored<Fleet>, head: string): Due {
+function dueNow({ clusters, rollouts, clock, memory }: FleetDependencies, fleet: Stored<Fleet>, head: string): Due {
   const { name } = fleet.metadata;
   const over = memory.heldOver.get(name);
   const waited = over === undefined || over.seen !== machinesSeen(clusters.list(), over.clusters);
-  return dueOf(fleet, head, memory.tries.get(name), clock.monotonic(), waited);
+  const mine = inForce(
+    fleet,
+    rollouts.list().filter(({ spec }) => spec.fleet === name),
+  );
+  const late = lateText(mine, clusters.list());
+  return dueOf(fleet, head, memory.tries.get(name), clock.monotonic(), {
+    waited,
+    late: late !== undefined && late !== memory.late.get(name),
+  });
 }
 
 const pollMsOf = (fleet: Fleet): number => (fleet.spec.source.pollSeconds ?? 30) * 1000;

@@ -32,14 +32,23 @@ export const HELD_BACK = 'HeldBack';
 
 export type Due = { state: 'Accepted' } | { state: 'Refused' } | { state: 'Due' } | { state: 'Later'; afterMs: number };
 
-/** `waited`: what held sets back may have passed by itself. */
-export function dueOf(fleet: Fleet, head: string, tries: Tries | undefined, monotonicMs: number, waited = false): Due {
+/** What may have become of an accepted commit since it was judged. */
+interface Since {
+  /** What held sets back may have passed by itself. */
+  waited?: boolean;
+  /** A set has more machines than it was judged with, and waits. */
+  late?: boolean;
+}
+
+export function dueOf(fleet: Fleet, head: string, tries: Tries | undefined, monotonicMs: number, { waited, late }: Since = {}): Due {
   const { status } = fleet;
   const ready =
-    status?.conditions?.some(({ type, status, reason }) => type === 'Ready' && (status === 'True' || (reason === HELD_BACK && !waited))) ===
-    true;
+    status?.conditions?.some(
+      ({ type, status, reason }) => type === 'Ready' && (status === 'True' || (reason === HELD_BACK && waited !== true)),
+    ) === true;
   const whole = status?.rollout !== undefined && status.clusters !== undefined;
-  if (ready && whole && status.commit === head && status.observedGeneration === fleet.metadata.generation) return { state: 'Accepted' };
+  if (ready && late !== true && whole && status.commit === head && status.observedGeneration === fleet.metadata.generation)
+    return { state: 'Accepted' };
   if (tries?.seen !== triedOf(fleet, head)) return { state: 'Due' };
   if (tries.refused) return { state: 'Refused' };
   const afterMs = tries.notBeforeMs - monotonicMs;

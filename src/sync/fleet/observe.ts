@@ -5,7 +5,7 @@ import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import { inForce } from '../in-force.ts';
-import { wantedWithCommits } from '../plan.ts';
+import { wantedWithCommits } from '../wanted.ts';
 import { count } from './rollouts.ts';
 
 export interface FleetView {

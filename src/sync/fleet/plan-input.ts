@@ -1,8 +1,10 @@
 /** What a rendered commit changes, against what is wanted and recorded now; or why that cannot be judged. Pure but for the renderings of earlier commits, which are asked for. */
 import type { Bundles } from '../bundles.ts';
+import { pendingIn } from '../deletions/pending.ts';
 import { refuseGroupChanges } from '../group-changes.ts';
 import { machinesOf, replicasOf } from '../going.ts';
-import { carriedBy, countedBy, removingBy, withoutCommits, type PlanInput } from '../plan.ts';
+import { carriedBy, countedBy, removingBy, type PlanInput } from '../plan.ts';
+import { withoutCommits } from '../wanted.ts';
 import { REMOVAL } from '../records.ts';
 import type { RenderedCommit } from './checkout.ts';
 import type { FleetView } from './observe.ts';
@@ -17,7 +19,13 @@ export interface Renderings {
 export async function planInput(view: FleetView, rendered: RenderedCommit, { bundles, render }: Renderings): Promise<PlanInput> {
   const { fleet, rollouts, clusters, recorded, wanted } = view;
   const { name } = fleet.metadata;
+  const again = async (commit: string) => (await render(commit)).clusters;
   await refuseGroupChanges({ clusters: rendered.clusters, recorded, wanted, bundles });
+  const replicas = await replicasOf(rendered.clusters, contentBefore(view), bundles, again);
+  const machines = machinesOf(clusters, (cluster, unit) => {
+    const isOurs = recorded.get(cluster)?.some((each) => each.unit === unit && each.fleet === name) === true;
+    return isOurs && wanted.get(cluster)?.has(unit) !== true;
+  });
   return {
     fleet,
     rendered: digestsOf(rendered),
@@ -26,11 +34,9 @@ export async function planInput(view: FleetView, rendered: RenderedCommit, { bun
     removing: removingBy(name, rollouts, recorded),
     counted: countedBy(rollouts),
     labels: new Map(rendered.clusters.map((cluster) => [cluster.name, cluster.object.metadata.labels ?? {}])),
-    replicas: await replicasOf(rendered.clusters, contentBefore(view), bundles, async (commit) => (await render(commit)).clusters),
-    machines: machinesOf(clusters, (cluster, unit) => {
-      const isOurs = recorded.get(cluster)?.some((each) => each.unit === unit && each.fleet === name) === true;
-      return isOurs && wanted.get(cluster)?.has(unit) !== true;
-    }),
+    replicas,
+    machines,
+    pending: pendingIn({ fleet: name, rollouts, recorded, machines, replicas }),
     there: (cluster, unit) => {
       const records = recorded.get(cluster) ?? [];
       const { digest, begun } = records.find((each) => each.unit === unit) ?? {};

@@ -72,7 +72,7 @@ const reinstated = (object: KubeObject): Step => ({
 });
 const unitOf = (object: KubeObject): string =>
   [object.kind, object.metadata.namespace, object.metadata.name].filter((part) => part !== undefined).join('/');
-const apply = (object: KubeObject): Step => ({
+const applies = (object: KubeObject): Extract<Step, { do: 'Apply' }> => ({
   do: 'Apply',
   unit: unitOf(object),
   cluster: CELL,
@@ -86,6 +86,7 @@ const apply = (object: KubeObject): Step => ({
   found: false,
   because: 'test',
 });
+const apply: (object: KubeObject) => Step = applies;
 
 function never(): never {
   throw new Error('it is gone');
@@ -949,6 +950,50 @@ describe('E9: a set that keeps its machines', () => {
     cell.put(MachineSets, { ...set, spec: { ...set.spec, replicas: 2 } });
     expect((await carryOut([late])).size).toBe(1);
     expect(spec()?.replicas).toBe(2);
+  });
+});
+
+describe('E9: a set that has more machines than may be there, which a late store does not show', () => {
+  const unit = 'MachineSet/web/web';
+  const content = {
+    apiVersion: API_VERSION,
+    kind: 'MachineSet',
+    metadata: { namespace: 'web', name: 'web' },
+    spec: { provider: { name: 'local' }, replicas: 4 },
+  } as const;
+  /** It is to have 40 machines, and has 30. */
+  const putSet = (): unknown => cell.put(MachineSets, { ...content, spec: { ...content.spec, replicas: 40 }, status: { replicas: 30 } });
+  const over = { digest: undefined, begun: undefined };
+  const smaller = (atMost: number): Step => ({ ...applies(content), unit, atMost });
+  const removal = (atMost: number): Step => ({
+    do: 'Remove',
+    unit,
+    cluster: CELL,
+    commit: 'c2',
+    lane: 'Restore',
+    over,
+    atMost,
+    because: 'x',
+  });
+
+  it.each([
+    ['a smaller number', smaller],
+    ['its removal', removal],
+  ])('stays as it is: %s is neither recorded nor written', async (_what, step) => {
+    putSet();
+    expect([...(await carryOut([step(29)], [content])).values()]).toMatchObject([{ code: 'Overtaken' }]);
+    expect([records(), writes]).toEqual([[], []]);
+  });
+
+  it('changes where it has as many', async () => {
+    putSet();
+    expect(await carryOut([smaller(30)], [content])).toEqual(new Map());
+    expect(cell.objects(MachineSets)[0]?.spec.replicas).toBe(4);
+  });
+
+  it('is made where it is not there', async () => {
+    expect(await carryOut([smaller(0)], [content])).toEqual(new Map());
+    expect(cell.objects(MachineSets)).toHaveLength(1);
   });
 });
 

@@ -1,4 +1,5 @@
 import { API_VERSION } from '../../api/kind.ts';
+import { MachineSets } from '../../api/machine-set.ts';
 import { stamped } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { CellContent } from '../cell/cell.ts';
@@ -8,6 +9,7 @@ import { extraFields } from '../extra-fields.ts';
 import { changeRecords } from '../record-writes.ts';
 import { isGivenKind } from '../spec-owners.ts';
 import type { ActPorts } from './ports.ts';
+import { machinesHad } from './machines.ts';
 import { begun, changeBefore, type Apply, type RecordedChange } from './recorded.ts';
 import { keepMachines, removeWritten, timeOf, writeField, writeUnit } from './writes.ts';
 import { writesIntoCell, type Step } from './world.ts';
@@ -43,7 +45,7 @@ export async function act(cluster: string, steps: readonly Step[], ports: ActPor
   return errors;
 }
 
-/** Whether the cell may be written to, and still shows the evidence that is to be recorded. */
+/** Whether the cell may be written to, still shows the evidence that is to be recorded, and has no more machines than may be. */
 async function checkCell({ steps, errors }: Batch, ports: ActPorts): Promise<void> {
   if (ports.cell !== undefined && steps.some(writesIntoCell)) {
     await ports.cell.requireWritable().catch((error: unknown) => {
@@ -52,10 +54,15 @@ async function checkCell({ steps, errors }: Batch, ports: ActPorts): Promise<voi
   }
   await Promise.all(
     steps.map(async (step) => {
-      if (step.do !== 'RecordEvidence') return;
-      await stillCarried(step, ports).catch((error: unknown) => errors.set(step, error));
+      const check = errors.has(step) ? undefined : checkOf(step, ports);
+      await check?.catch((error: unknown) => errors.set(step, error));
     }),
   );
+}
+
+function checkOf(step: Step, ports: ActPorts): Promise<void> | undefined {
+  if (step.do === 'RecordEvidence') return stillCarried(step, ports);
+  return step.do === 'Apply' || step.do === 'Remove' ? stillFew(step, ports) : undefined;
 }
 
 async function changesBefore({ cluster, steps, errors, units }: Batch, ports: ActPorts): Promise<Map<Step, RecordedChange>> {
@@ -174,6 +181,19 @@ async function stillCarried(
   const extra = given === undefined ? [] : extraFields(live, stamped(given, true, { digest, fleet, lane: 'Forward' }, undefined));
   if (extra.length > 0)
     throw syncError('Overtaken', `${unit} on "${cluster}" has what Git does not give: ${extra.map(({ path }) => path).join(', ')}`);
+}
+
+/** A store may be late: a set may have more machines by now than may be there (docs/protocols.md#e9). */
+async function stillFew(
+  { unit, cluster, atMost, given }: Extract<Step, { do: 'Apply' | 'Remove' }>,
+  { cell, signal }: ActPorts,
+): Promise<void> {
+  if (atMost === undefined || cell === undefined) return;
+  const [, namespace, name = ''] = unit.split('/');
+  const set = await cell.client.find(MachineSets, { namespace, name }, { signal });
+  if (set === undefined) return;
+  const { has } = machinesHad(set, given);
+  if (has > atMost) throw syncError('Overtaken', `${unit} on "${cluster}" has ${has} machines by now; ${atMost} may be there`);
 }
 
 /** What is in a Namespace, or is of a kind, cannot be made before it. Machines stay also where the cell then refuses the content that keeps them. */

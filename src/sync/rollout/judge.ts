@@ -1,10 +1,10 @@
 /** How far one unit is on one cluster, against what a rollout wants there. */
 import type { UnitStatus } from '../../api/cluster.ts';
-import { MachineSets } from '../../api/machine-set.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { Rollout, RolloutUnit } from '../../api/rollout.ts';
 import { MADE_AGAIN } from '../apply-unit.ts';
 import { isSoakUnknown, soaksSince } from '../soak.ts';
+import { hasTooMany, isMachineSet, tooManyText, uncountedMachines } from './machines.ts';
 import { canRetry, knownOf, observedRetry, pendingPlacement, type KnownPlacement, type UnitPlacement } from './placement.ts';
 import type { LiveUnit, World } from './world.ts';
 
@@ -21,11 +21,15 @@ export function judge(world: World, rollout: Rollout, unit: string, wanted: Roll
   }
   const outdated = isOutdated(world, rollout, placement, known);
   // What is asked for where nothing is recorded is carried out with what begins there.
-  const seen = { ...placement, outdated, retry: outdated && known.record === undefined ? placement.asked : placement.retry };
-  const waits = known.blocked === undefined ? waitsFor(rollout, seen, known.record, wanted.machines) : undefined;
-  if (wanted.digest === undefined) return judgeRemoval(world, seen, known, waits);
-  const uncounted = known.blocked === undefined ? uncountedMachines(rollout, seen, known.record, wanted.machines) : undefined;
+  const asked = outdated && known.record === undefined ? placement.asked : placement.retry;
+  const uncounted =
+    known.blocked === undefined ? uncountedMachines(rollout, { ...placement, retry: asked }, known.record, wanted.machines) : undefined;
   const hides = uncounted !== undefined || mayHide(unit, known);
+  // What a person asks for in place of content that nobody here knows has no limits.
+  const atMost = asked !== undefined && (hides || outdated) ? undefined : placement.atMost;
+  const seen = { ...placement, outdated, retry: asked, atMost };
+  const waits = known.blocked === undefined ? waitsFor(rollout, seen, uncounted) : undefined;
+  if (wanted.digest === undefined) return judgeRemoval(world, seen, known, waits);
   return judgeTarget(rollout, { ...seen, hides }, known, wanted.digest, waits);
 }
 
@@ -36,20 +40,14 @@ function mayHide(unit: string, { live, isForeign, blocked, held }: KnownPlacemen
   return held && live.state === 'Present' && live.unknown === true;
 }
 
-const isMachineSet = (unit: string): boolean => unit.startsWith(`${MachineSets.kind}/`);
-
 /** Why nothing may begin here yet. */
-function waitsFor(
-  rollout: Rollout,
-  placement: UnitPlacement,
-  record: UnitStatus | undefined,
-  machines: number | undefined,
-): string | undefined {
+function waitsFor(rollout: Rollout, placement: UnitPlacement, uncounted: string | undefined): string | undefined {
   const { live, target } = placement;
   if (live.state === 'Unknown' && live.syncs === true) return 'not observed yet';
   if (placement.outdated && placement.retry === undefined && live.state === 'Present')
     return target === undefined ? unknownSince(live.unitDigest) : unknownContent(rollout, live.unitDigest);
-  return placement.retry === undefined ? uncountedMachines(rollout, placement, record, machines) : undefined;
+  if (uncounted !== undefined && placement.retry === undefined) return uncounted;
+  return hasTooMany(placement) ? tooManyText(placement) : undefined;
 }
 
 /**
@@ -188,25 +186,6 @@ function unknownSince(digest: string | undefined): string {
 
 function restored(digest: string | undefined): string {
   return `its cell has content that this hub has no record of (${plainText(digest ?? 'no digest', 19)}): one of them was put back to a backup`;
-}
-
-/**
- * Why a set must not be changed yet: its cell is to have more machines than were counted when the commit was judged, by content that the hub did not give it as
- * far as it knows, such as after a restore (docs/protocols.md#e9). A Rollout of an earlier version has counted none.
- */
-function uncountedMachines(
-  { metadata }: Rollout,
-  { unit, target, live }: UnitPlacement,
-  record: UnitStatus | undefined,
-  counted = 0,
-): string | undefined {
-  if (!isMachineSet(unit)) return undefined;
-  if (live.state === 'Unknown') return 'not observed yet';
-  if (live.state === 'Absent' || live.machines === undefined || live.machines <= counted) return undefined;
-  const { unitDigest } = live;
-  if (unitDigest !== undefined && [record?.digest, record?.begun, target].includes(unitDigest)) return undefined;
-  const asked = target === undefined ? '' : `, or a person asks for this one: kubenode rollout retry ${metadata.name}`;
-  return `its cell has content that is not on record here, with ${live.machines} machines; ${counted} were counted when the commit was judged. It stays until a commit gives it other \`replicas\`${asked}`;
 }
 
 /** A halt that its cell does not show now, and why not. */

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { surplusOf } from '../../controllers/machine-set/retire.ts';
 import { MachineSets } from '../../api/machine-set.ts';
-import { KEY, machineCells, setOf, type MachineCells } from './testing/machine-cells.ts';
+import { digestOf, KEY, machineCells, setOf, type MachineCells } from './testing/machine-cells.ts';
 
 const DAY_SECONDS = 86_400;
 
@@ -145,4 +145,108 @@ it('E9: the removal of a set that is paused reports that this keeps its machines
   await world.has('test', 0);
   await world.pass(20_000);
   expect(await world.live('test')).toBeUndefined();
+});
+
+describe('E9: machines that a cell made after the commit was judged', () => {
+  /** `test` makes 40 machines where 4 were proven, and has so many. */
+  async function typo(machines: number): Promise<void> {
+    await established(4);
+    world.commit(setOf(40), { soakSeconds: DAY_SECONDS });
+    await world.pass(10_000);
+    expect((await world.live('test'))?.spec.replicas).toBe(40);
+    await world.has('test', machines);
+  }
+
+  it('stay where a revert begins so late that more would go than were allowed, and no more are made', async () => {
+    await typo(6);
+    await world.stop();
+    const name = world.commit(setOf(4), { atMost: 6 });
+    await world.has('test', 30);
+    world.start();
+    await world.pass(10_000);
+    expect(await going('test', 30)).toBe(0);
+    expect((await world.live('test'))?.spec).not.toHaveProperty('replicas');
+    expect(world.placement(name, 'test')).toMatchObject({ phase: 'Waiting', lane: 'Restore' });
+    expect(world.placement(name, 'test')?.message).toMatch(/30 machines.*at most 6.*24.*`prune`.*`replicas: 30`/);
+    expect(world.status(name)?.units?.[0]?.message).toMatch(/test: .*30 machines/);
+    expect(world.record('test')).not.toHaveProperty('begun');
+  });
+
+  it('go where the commit is judged again, and so many are allowed', async () => {
+    await typo(6);
+    world.commit(setOf(4), { atMost: 5 });
+    await world.pass(10_000);
+    expect(await going('test', 6)).toBe(0);
+    world.commit(setOf(4), { atMost: 6 });
+    await world.pass(20_000);
+    expect(await going('test', 6)).toBe(2);
+  });
+
+  it('go where they are no more than were allowed, and where an earlier version has counted none', async () => {
+    await typo(6);
+    world.commit(setOf(4), { atMost: 6 });
+    await world.pass(20_000);
+    expect(await going('test', 6)).toBe(2);
+    world.commit(setOf(3));
+    await world.pass(20_000);
+    expect(await going('test', 6)).toBe(3);
+  });
+
+  it('stay where the whole set is removed late', async () => {
+    world.start();
+    world.commit(setOf(40));
+    await world.pass();
+    await world.has('test', 2);
+    await world.stop();
+    const name = world.commit(null, { atMost: 2 });
+    await world.has('test', 30);
+    world.start();
+    await world.pass(10_000);
+    expect(await going('test', 30)).toBe(0);
+    expect(world.placement(name, 'test')).toMatchObject({ phase: 'Waiting' });
+    expect(world.placement(name, 'test')?.message).toMatch(/30 machines.*at most 2/);
+    await world.has('test', 2);
+    await world.pass(20_000);
+    expect(await going('test', 2)).toBe(2);
+  });
+
+  it('stay in a later stage, where the set was scaled by others until then', async () => {
+    await established(4);
+    world.commit(setOf(undefined));
+    for (const cell of ['test', 'prod']) {
+      await world.pass(10_000);
+      await world.has(cell, 4);
+    }
+    const name = world.commit(setOf(3), { atMost: 4, soakSeconds: 60 });
+    await world.pass();
+    await world.has('test', 3);
+    await world.cell('prod').patch(MachineSets, KEY, { merge: { spec: { replicas: 30 } } }, { fieldManager: 'kubectl' });
+    await world.has('prod', 30);
+    await world.pass(90_000);
+    expect(world.placement(name, 'test')?.phase).toBe('Verified');
+    expect((await world.live('prod'))?.spec.replicas).toBe(30);
+    expect(world.placement(name, 'prod')?.message).toMatch(/30 machines.*at most 4/);
+  });
+
+  it('do not count as going once more where an earlier commit lets them go already', async () => {
+    await scaledDown(2);
+    world.commit(setOf(1), { atMost: 2 });
+    await world.pass(20_000);
+    await world.has('test', 1);
+    await world.pass(20_000);
+    expect(await going('prod', 4)).toBe(3);
+  });
+
+  it('stay where the hub died between what it recorded and what it wrote', async () => {
+    await typo(6);
+    const digest = digestOf(setOf(4));
+    world.commit(setOf(4), { atMost: 6 });
+    world.refuse('test');
+    await world.pass(5000);
+    expect(world.record('test')?.begun).toBe(digest);
+    await world.has('test', 30);
+    world.refuse(undefined);
+    await world.pass(60_000);
+    expect(await going('test', 30)).toBe(0);
+  });
 });

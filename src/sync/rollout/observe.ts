@@ -18,6 +18,7 @@ import { ownersOf } from '../plan.ts';
 import { replicasIn } from '../going.ts';
 import { laneHeld } from '../records.ts';
 import { isNumberOfSync } from '../replicas-owner.ts';
+import { machinesHad } from './machines.ts';
 import { asRehearsed, rehearsalOf, type Rehearsal } from './rehearsal.ts';
 import type { ClusterView, LiveUnit, World } from './world.ts';
 
@@ -157,7 +158,7 @@ function liveUnit(
     rolloutID,
     resourceVersion: object.metadata.resourceVersion,
     carrier: { uid: object.metadata.uid, generation: object.metadata.generation },
-    ...machinesIn(object),
+    ...machinesIn(object, wanted),
     ...emptyingOf(object),
     ...losesIn(object, record, wantedSets.get(unit), input),
     ...byHandIn(object, due),
@@ -186,10 +187,13 @@ export function contentGiven(
   return (cluster, unit, digest) => given.has(`${cluster} ${unit} ${digest}`);
 }
 
-function machinesIn(object: Stored<KubeObject>): { machines?: number } {
+/** `given`: the content on record, where it is at hand. */
+function machinesIn(object: Stored<KubeObject>, given: StoredUnit | undefined): Pick<Present, 'machines' | 'has' | 'given' | 'numbered'> {
   if (object.kind !== MachineSets.kind) return {};
-  const machines = wantedReplicas(object as Stored<MachineSet>);
-  return { machines: Number.isInteger(machines) ? machines : Infinity };
+  const set = object as Stored<MachineSet>;
+  const machines = wantedReplicas(set);
+  const number = given === undefined ? undefined : (replicasIn(given.objects) ?? undefined);
+  return { machines: Number.isInteger(machines) ? machines : Infinity, given: number, ...machinesHad(set, number) };
 }
 
 function emptyingOf(object: Stored<KubeObject>): { emptying?: string } {
@@ -231,6 +235,8 @@ function byHandIn(object: Stored<KubeObject>, due: StoredUnit | undefined): { by
     byHand: `${fields.map((field) => `\`${field}\``).join(', ')} is true in its cell and not in Git: it stays until it is set to false there`,
   };
 }
+
+type Present = Extract<LiveUnit, { state: 'Present' }>;
 
 const after = (now: number, ms: number | undefined): number | undefined => (ms === undefined ? undefined : now + ms);
 

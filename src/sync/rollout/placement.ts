@@ -42,6 +42,8 @@ export interface UnitPlacement {
   /** A halt is recorded here of what is there. */
   halt: UnitStatus['halt'];
   live: LiveUnit;
+  /** A MachineSet that has more machines stays as it is, for the limits of deletions; undefined: however many it has. */
+  atMost: number | undefined;
   appliedAt: string | undefined;
   verifiedAt: string | undefined;
   /** With evidence since, ms, moved back by what was held with evidence before; undefined without. */
@@ -105,7 +107,7 @@ export function pendingPlacement(
   world: World,
   rollout: Rollout,
   unit: string,
-  { name: cluster, digest: target, commit = rollout.spec.commit }: RolloutUnit['clusters'][number],
+  { name: cluster, digest: target, commit = rollout.spec.commit, atMost }: RolloutUnit['clusters'][number],
   { record, live, isForeign, blocked, contested, held, complete }: KnownPlacement,
 ): UnitPlacement {
   const verified = target === undefined ? undefined : record?.verified?.find((entry) => entry.digest === target);
@@ -135,6 +137,7 @@ export function pendingPlacement(
     outdated: false,
     halt: record === undefined || isForeign ? undefined : haltOf(record),
     live,
+    atMost,
     appliedAt: held ? record?.appliedAt : undefined,
     verifiedAt: complete ? verified?.at : undefined,
     soaksFrom: complete && record !== undefined ? soaksSince(record, world.now) : undefined,

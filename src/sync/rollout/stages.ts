@@ -113,9 +113,10 @@ function stageOf(rollout: Rollout, cluster: string): Stage | undefined {
 }
 
 export function begin(placement: UnitPlacement, because: string): Step[] {
-  const { unit, cluster, target, commit, lane, over, asked, revoked, live } = placement;
-  const writtenAt = live.state === 'Present' ? live.writtenAt : undefined;
-  if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, lane, over, writtenAt, because }];
+  const { unit, cluster, target, commit, lane, over, asked, revoked, atMost, live } = placement;
+  const { writtenAt, given }: { writtenAt?: string | undefined; given?: number | undefined } = live.state === 'Present' ? live : {};
+  const few = atMost === undefined ? {} : { atMost, given };
+  if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, lane, over, ...few, writtenAt, because }];
   return [
     {
       do: 'Apply',
@@ -129,6 +130,7 @@ export function begin(placement: UnitPlacement, because: string): Step[] {
       asked,
       revoked,
       found: live.state === 'Present',
+      ...few,
       writtenAt,
       because,
     },

@@ -2,6 +2,7 @@
 import type { Rollout } from '../../api/rollout.ts';
 import { REMOVAL } from '../records.ts';
 import { isGone } from '../soak.ts';
+import { hasTooMany } from './machines.ts';
 import { canRetry, isProven, observedRetry, retryOf, type UnitPlacement } from './placement.ts';
 import type { Step, World } from './world.ts';
 
@@ -104,15 +105,17 @@ export function upkeep(world: World, rollout: Rollout, placement: UnitPlacement)
 
 /**
  * A removal, or a smaller number, that no commit wants any more lets no further machine go, also while the content that is wanted instead waits (docs/protocols.md#e9).
- * What is there as it is wanted is put back as drift is.
+ * What is there as it is wanted is put back as drift is. So a set makes no further machine while more are there than may go.
  */
-function keepMachines({ unit, cluster, target, over, outdated, live }: UnitPlacement): Step[] {
-  if (target === undefined || live.state !== 'Present' || live.losesTo === undefined) return [];
-  if (outdated || live.unknown === true || (over.digest === target && over.begun === undefined)) return [];
+function keepMachines(placement: UnitPlacement): Step[] {
+  const { unit, cluster, target, over, outdated, live } = placement;
+  if (live.state !== 'Present' || outdated || live.unknown === true || (over.digest === target && over.begun === undefined)) return [];
   const seen = { over, resourceVersion: live.resourceVersion };
-  return [
-    { do: 'KeepMachines', unit, cluster, digest: target, seen, because: `no commit wants machines to go for \`replicas\` ${live.losesTo}` },
-  ];
+  const keep = (because: string): Step[] => [{ do: 'KeepMachines', unit, cluster, digest: target ?? REMOVAL, seen, because }];
+  if (live.numbered === true && placement.phase === 'Waiting' && hasTooMany(placement))
+    return keep('more machines are there than the limits of deletions let go');
+  if (target === undefined || live.losesTo === undefined) return [];
+  return keep(`no commit wants machines to go for \`replicas\` ${live.losesTo}`);
 }
 
 /** Revokes what is left, and upholds it where it is wanted, has evidence, and is not taken back. */

@@ -35,6 +35,12 @@ export type LiveUnit =
       progress: string | undefined;
       /** As many machines as a MachineSet is to have; Infinity where its cell reports a number that no set can have. */
       machines?: number;
+      /** As many machines as a MachineSet has, without those that go already for a number of the hub. */
+      has?: number;
+      /** The number of a MachineSet by the content on record; undefined: not known, or it has none. */
+      given?: number | undefined;
+      /** A MachineSet has a number of the hub, for which machines are made or go. */
+      numbered?: boolean;
       /** A set that is to have no machines and has some still; as a text of how many. */
       emptying?: string;
       /** Machines of a set go for this number, which the hub gave it, and the newest Rollout wants more of them. */
@@ -106,11 +112,23 @@ export type Step =
       revoked: boolean;
       /** The object is in the cell already, so it does not come there with this. */
       found: boolean;
+      /** A MachineSet that has more machines stays as it is. */
+      atMost?: number | undefined;
+      /** As `LiveUnit` has it. */
+      given?: number | undefined;
       /** When what is there was begun: what is begun now is later. */
       writtenAt?: string | undefined;
     } & On)
   /** `lane`: Restore where it takes back what was just added. */
-  | ({ do: 'Remove'; commit: string; lane: 'Forward' | 'Restore'; over: Over; writtenAt?: string | undefined } & On)
+  | ({
+      do: 'Remove';
+      commit: string;
+      lane: 'Forward' | 'Restore';
+      over: Over;
+      atMost?: number | undefined;
+      given?: number | undefined;
+      writtenAt?: string | undefined;
+    } & On)
   /** `appliedAt`: of the record, when the evidence was seen. `carrier`: what it was seen on, which must be there still. */
   | ({ do: 'RecordEvidence'; digest: string; commit: string; appliedAt: string | undefined; carrier: Carrier | undefined } & On)
   /** The soak of what is held, or of a removal (`REMOVAL`), begins again: since when is not known. */
@@ -130,7 +148,7 @@ export type Step =
   | ({ do: 'Lift'; digest: string; since: string } & On)
   | ({ do: 'Ceiling'; ceiling: { unitDigest: string; nodes: number } | undefined; seen: Seen } & On)
   | ({ do: 'TryAgain'; rolloutID: string; seen: Seen } & On)
-  /** Takes the number out of a set whose machines go for it. `digest`: what is wanted of it, and may have begun meanwhile. */
+  /** Takes the number out of a set whose machines go, or are made, for it. `digest`: what is wanted of it (`REMOVAL`: nothing), and may have begun meanwhile. */
   | ({ do: 'KeepMachines'; digest: string; seen: Seen } & On);
 
 export function writesIntoCell({ do: what }: Step): boolean {

@@ -1,4 +1,5 @@
 /** A hub and cells whose API servers note who owns a field, with one MachineSet of one fleet. Each test sets what a cell reports of its machines. */
+import type { Transport } from '../../../api/transport.ts';
 import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
 import { CustomResourceDefinitions, Namespaces, Secrets } from '../../../api/builtin.ts';
 import { Clusters, type Cluster, type UnitStatus } from '../../../api/cluster.ts';
@@ -35,6 +36,8 @@ export interface CommitOptions {
   soakSeconds?: number;
   /** Up to how many machines were counted for the limits of deletions. */
   machines?: number;
+  /** Up to how many machines the set may have where this begins. */
+  atMost?: number;
 }
 
 export async function machineCells(names: readonly string[]) {
@@ -45,11 +48,18 @@ export async function machineCells(names: readonly string[]) {
   for (const name of names) servers.set(name, await openCluster({ name, state: 'memory', clock }));
   let stop = new AbortController();
   let running: Promise<void> | undefined;
+  let refusing: string | undefined;
 
   function serverOf(name: string): EmbeddedCluster {
     const found = servers.get(name);
     if (found === undefined) throw new Error(`no cell ${name}`);
     return found;
+  }
+  /** As the hub reaches it. */
+  function transportOf(name: string): Transport {
+    const transport = serverOf(name).asUser();
+    return (request) =>
+      refusing === name && request.method !== 'GET' ? Promise.reject(new Error('the cell refuses each write')) : transport(request);
   }
   const clientOf = (name: string): Client => createClient(serverOf(name).asUser());
 
@@ -87,7 +97,7 @@ export async function machineCells(names: readonly string[]) {
         },
         fence: openFence(ports),
         connect: async (name) => ({
-          client: createClient(serverOf(name).asUser(), { limits: CELL_LIMITS, clock }),
+          client: createClient(transportOf(name), { limits: CELL_LIMITS, clock }),
           time: { estimate: () => ({ ms: clock.now(), errorMs: 0 }) },
           close: async () => undefined,
         }),
@@ -106,17 +116,21 @@ export async function machineCells(names: readonly string[]) {
     async pass(ms = 3000): Promise<void> {
       for (let passed = 0; passed < ms; passed += STEP_MS) await clock.advance(STEP_MS);
     },
+    /** The one cell that takes no write of the hub. */
+    refuse(name: string | undefined): void {
+      refusing = name;
+    },
     pause(name: string, paused: boolean): void {
       const stored = cluster(name);
       if (stored !== undefined) hub.put(Clusters, { ...stored, spec: { ...stored.spec, paused } });
     },
     /** A commit that wants this set in all clusters, or none (`null`). In force at once; each cluster is a stage. */
-    commit(object: KubeObject | null, { soakSeconds = 0, machines }: CommitOptions = {}): string {
+    commit(object: KubeObject | null, { soakSeconds = 0, machines, atMost }: CommitOptions = {}): string {
       const sequence = 1 + hub.objects(Rollouts).length;
       const name = `main-${sequence}`;
       const digest = object === null ? undefined : digestOf(object);
       if (object !== null && digest !== undefined) units.set(digest, { key: UNIT, objects: [object], origins: [undefined] });
-      const counted = machines === undefined ? {} : { machines };
+      const counted = { ...(machines === undefined ? {} : { machines }), ...(atMost === undefined ? {} : { atMost }) };
       const { metadata } = hub.put(Rollouts, {
         apiVersion: API_VERSION,
         kind: 'Rollout',
