@@ -23,7 +23,7 @@ describe('an age', () => {
     expect(humanDuration(milliseconds)).toBe(shown);
   });
 
-  it('of nothing is unknown, of nonsense invalid', () => {
+  it('of an absent time is unknown, of an invalid one invalid', () => {
     expect([ageOf(undefined, 0), ageOf('soon', 0), ageOf('1970-01-01T00:00:00Z', 5000)]).toEqual(['<unknown>', '<invalid>', '5s']);
   });
 });

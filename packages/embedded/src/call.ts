@@ -102,7 +102,7 @@ export async function bodyObject(call: Pick<Call, 'request' | 'headers'>): Promi
   return value;
 }
 
-/** An object as it was sent, and what only its text has: fields that were given twice, of which the last counts. */
+/** An object as it was sent, and what only its text has: fields that were given twice, where the last counts. */
 export interface Body {
   readonly object: JsonObject;
   readonly duplicates: readonly string[];

@@ -54,7 +54,7 @@ export interface ClusterOptions {
   readonly nodeGraceMs?: number;
   /** As kube-apiserver's flag: who may do what follows from roles and bindings, or everybody who is known may do everything (default). */
   readonly authorization?: 'RBAC' | 'AlwaysAllow';
-  /** False: nobody signs client certificates, as on clusters whose provider runs no such signer. Default true. */
+  /** False: no controller signs client certificates, as on clusters whose provider runs no such signer. Default true. */
   readonly signsCertificates?: boolean;
   /** Faults inside the server; never secrets. */
   readonly log?: Pick<Log, 'error'>;
@@ -74,8 +74,8 @@ export interface EmbeddedCluster {
   /** In-process, trusted: every request is this user's. Default user: the admin. */
   asUser(user?: { name: string; groups?: readonly string[]; uid?: string }): Transport;
   /**
-   * Who sends a request with this head, or the answer that refuses it. Nothing of a body has been read then, so that strangers cannot make the server
-   * hold any.
+   * Who sends a request with this head, or the answer that refuses it. It has not read any of the body then, so strangers cannot make the server
+   * keep any.
    */
   admit(certificate: User | undefined, head: ApiRequest): { readonly user: User } | { readonly refused: ApiResponse };
   /** Answers a request of a user that `admit` gave. */

@@ -19,7 +19,7 @@ const cannotHandle = (served: Served, why: string): Refusal =>
 
 const GO_TYPES: Record<string, string> = { boolean: 'bool', object: 'map[string]interface {}', array: '[]interface {}', integer: 'int64' };
 
-/** The first value that a struct of the real server could not hold, in its words. */
+/** The first value that a struct of the real server could not contain, in its words. */
 function mismatch(value: Json, schema: Schema, prefix: string): string | undefined {
   const found = typeMismatch(value, schema);
   if (found === undefined) return undefined;
@@ -48,7 +48,7 @@ function readMetadata(metadata: JsonObject): boolean {
 }
 
 /**
- * Brings an object into the form in which it is stored: pruned, defaulted, nulls resolved; in place.
+ * Brings an object into the form in which it is stored: pruned, defaulted, nulls resolved; changes the object itself.
  * Returns the paths of the fields that the kind does not know. Throws a Refusal 400 when a value has a type that the
  * real server could not decode.
  */

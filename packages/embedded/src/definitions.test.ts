@@ -29,7 +29,7 @@ describe('a definition', () => {
     expect((await rig.api.get(W)).body).toMatchObject({ kind: 'WidgetList', items: [] });
   });
 
-  it('whose names another holds is not established', async () => {
+  it('whose names another has is not established', async () => {
     await defineWidgets(rig.api);
     const other = structuredClone(WIDGETS) as { metadata: JsonObject; spec: { names: JsonObject } };
     other.metadata['name'] = 'gadgets.example.io';
@@ -100,7 +100,7 @@ describe('a definition', () => {
     expect(pick((await rig.api.get(W)).body, 'items.0.spec.mode')).toBe('slow');
   });
 
-  it('that grows stricter does not hold old values against a change elsewhere', async () => {
+  it('that grows stricter does not refuse a change elsewhere for old values', async () => {
     await defineWidgets(rig.api);
     await rig.api.create(W, widget('a', { color: 'red', replicas: 9 }));
     await edit({ op: 'replace', path: `${SPEC}/properties/replicas/maximum`, value: 5 });
@@ -186,7 +186,7 @@ describe('rules in CEL', () => {
     expect((await rig.api.merge(`${W}/a`, { spec: { replicas: 3 } })).status).toBe(200);
   });
 
-  it('are held back while the object has not the shape they rely on', async () => {
+  it('wait while the object has not the shape they rely on', async () => {
     await ruled(LIMIT);
     const refused = await rig.api.create(W, widget('a', { replicas: 9, max: 1 }));
     expect((pick(refused.body, 'details.causes') as JsonObject[]).map((cause) => cause['field'])).toEqual(['spec.color', '<nil>']);

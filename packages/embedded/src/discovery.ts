@@ -108,7 +108,7 @@ function resourcesOf({ served, reviews }: GroupVersion): JsonObject[] {
 
 function aggregatedResources({ served, reviews }: GroupVersion): JsonObject[] {
   const out: JsonObject[] = served.map((item) => {
-    // Built-in resources leave out of their kind what is that of their document.
+    // Built-in resources leave out the parts of their kind that their document has already.
     const own: JsonObject =
       item.custom === undefined
         ? { group: '', version: '', kind: item.kind }
@@ -149,7 +149,7 @@ function apiGroup(group: Group): JsonObject {
   return { name: group.name, versions, preferredVersion: versions[0] ?? null };
 }
 
-/** The discovery document at a path; undefined when nothing is there. */
+/** The discovery document at a path; undefined when there is none. */
 export function discoveryAt(world: World, segments: readonly string[]): JsonObject | undefined {
   const [root, group = '', version] = segments;
   if (root === 'api') {

@@ -3,7 +3,7 @@
 interface Level {
   /** Names seen in an object; undefined in a list. */
   readonly names: Set<string> | undefined;
-  /** Path of what is read now: `.spec` or `[3]` after that of the level above. */
+  /** Path of what is read now: `.spec` or `[3]` after the path of the level above. */
   at: string;
   index: number;
 }

@@ -46,7 +46,7 @@ async function killedAfter(acknowledged: number): Promise<string[]> {
 }
 
 describe('a cluster on disk', () => {
-  it('holds every acknowledged write after kill -9, and nothing that was deleted', async () => {
+  it('keeps every acknowledged write after kill -9, and no deleted object', async () => {
     for (const count of [40, 250]) {
       const lines = await killedAfter(count);
       expect(lines.length).toBeGreaterThanOrEqual(count);

@@ -61,7 +61,7 @@ export function embeddedProblems(value: Json, schema: Schema): FieldProblem[] {
   return out;
 }
 
-/** The first of them whose type or metadata could not be read at all; `read` tidies metadata in place and returns whether it could. */
+/** The first of them whose type or metadata could not be read at all; `read` corrects the metadata itself and returns whether it could. */
 export function readEmbedded(value: Json, schema: Schema, read: (metadata: JsonObject) => boolean): FieldProblem | undefined {
   let problem: FieldProblem | undefined;
   visit(value, schema, '', (object, path) => {

@@ -129,7 +129,7 @@ describe('an eviction', () => {
     await pod('a');
     await pod('b');
     await budget({ minAvailable: 1 });
-    // Before any controller runs: two evictions at once find one place.
+    // Before any controller runs: two evictions at once find one allowed disruption.
     const answers = await Promise.all([evict('a'), evict('b')]);
     expect(answers.map(({ status }) => status)).toEqual([201, 429]);
   });
@@ -194,7 +194,7 @@ describe('an eviction', () => {
     expect((await rig.api.get(`${PODS}/a/eviction`)).status).toBe(405);
   });
 
-  it('that never led to a deletion gives its place back', async () => {
+  it('that never led to a deletion gives its disruption back', async () => {
     await pod('a');
     await pod('b');
     await budget({ minAvailable: 1 });

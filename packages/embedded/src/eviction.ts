@@ -64,7 +64,7 @@ function protects(budget: JsonObject, pod: JsonObject): boolean {
   return !((numberAt(budget, 'status', 'currentHealthy') ?? 0) >= desired && desired > 0);
 }
 
-/** Says on the pod why it goes, then deletes it; `options` may carry preconditions. */
+/** Records on the pod why it goes, then deletes it; `options` may carry preconditions. */
 function evictNow(call: Call, pod: JsonObject, options: DeleteOptions): void {
   const { world, served, info } = call;
   const entry = world.store.table(PODS).get(keyOf(info.namespace, info.name));

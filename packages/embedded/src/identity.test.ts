@@ -107,7 +107,7 @@ describe('a ServiceAccount token', () => {
   it.each([
     ['default', { expirationSeconds: 5 }, 422],
     ['default', { boundObjectRef: { kind: 'Pod', name: 'p' } }, 400],
-    ['nobody', {}, 404],
+    ['unknown', {}, 404],
   ] as [string, JsonObject, number][])('for %s with %j is refused with %i', async (name, spec, status) => {
     expect((await rig.api.create(`${ACCOUNTS}/${name}/token`, { kind: 'TokenRequest', spec })).status).toBe(status);
   });
@@ -232,7 +232,7 @@ describe('a certificate signing request', () => {
     );
   });
 
-  it('is forgotten an hour after it was answered, or a day after nobody did', async () => {
+  it('is forgotten an hour after it was answered, or a day after its creation without an answer', async () => {
     await rig.api.create(REQUESTS, request(await makeRequest(subject)));
     await rig.api.create(REQUESTS, { ...request(await makeRequest(subject)), metadata: { name: 'm2' } });
     await approve();
@@ -267,7 +267,7 @@ describe('a certificate signing request', () => {
 });
 
 describe('a client certificate', () => {
-  it('that the cluster did not sign stands for nobody', async () => {
+  it('that the cluster did not sign stands for no user', async () => {
     const { makeAuthority, signClient } = await import('./pki.ts');
     const making = { now: new FakeClock().now(), random: Math.random };
     const [mine, theirs] = [await makeAuthority('mine', making), await makeAuthority('mine', making)];

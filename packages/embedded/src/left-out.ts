@@ -6,7 +6,7 @@ export const LEFT_OUT: readonly string[] = [
   'CEL rules of CRDs: rules inside allOf, anyOf, oneOf and not, comprehensions of two variables, and the libraries url, ip, cidr, quantity, format, sets and semver; their cost is estimated and counted by formulas of its own, so near a limit another answer is possible',
   'bodies nested deeper than 500, and patterns that would take long for a text as long as it is, are refused',
   'conversion between versions of a CRD beyond changing apiVersion',
-  'taints of effect NoExecute, and the eviction of pods by them; those of effect NoSchedule follow conditions and cordon',
+  'taints of effect NoExecute, and the eviction of pods by them; taints of effect NoSchedule follow conditions and cordon',
   'workloads: no scheduler, no kubelet, no Deployments, DaemonSets, Jobs, Services or volumes; a Pod is a record',
   'pods/log, exec, attach, port-forward, proxy, binding and ephemeralcontainers; nodes/proxy',
   'events.k8s.io: Events are served as core/v1',

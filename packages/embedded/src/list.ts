@@ -175,7 +175,7 @@ export function page(call: Call): Page {
   return { entries, metadata };
 }
 
-/** Items of a built-in list have no type of their own, as upstream's typed lists; those of custom resources do. */
+/** Items of a built-in list have no type of their own, as upstream's typed lists; items of custom resources do. */
 function itemText(served: Served, text: string): string {
   const type = `{"apiVersion":${JSON.stringify(apiVersion(served))},"kind":${JSON.stringify(served.kind)},`;
   return served.custom === undefined && text.startsWith(type) ? `{${text.slice(type.length)}` : text;

@@ -142,7 +142,7 @@ describe('unknown fields', () => {
     ]);
   });
 
-  it('are dropped with warnings by default, and in silence when validation is Ignore', async () => {
+  it('are dropped with warnings by default, and without warnings when validation is Ignore', async () => {
     const warned = await rig.api.create(W, odd());
     expect(warned.headers['warning']).toBe(paths.map((path) => `299 - "unknown field \\"${path}\\""`).join(', '));
     expect(warned.body['spec']).toEqual({ color: 'red', replicas: 1, nest: { a: 'hello' } });
@@ -221,7 +221,7 @@ describe('a PUT', () => {
     expect((await rig.api.put(`${W}/a`, widget('', { color: 'blue' }, { resourceVersion: '1' }))).status).toBe(400);
   });
 
-  it('of what is not there is NotFound, but creates a Lease', async () => {
+  it('of an absent object is NotFound, but creates a Lease', async () => {
     expect((await rig.api.put(`${W}/a`, widget('a', { color: 'blue' }, { resourceVersion: '1' }))).status).toBe(404);
     const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: 'l' }, spec: { holderIdentity: 'me' } };
     expect((await rig.api.put('/apis/coordination.k8s.io/v1/namespaces/default/leases/l', lease)).status).toBe(201);
@@ -231,7 +231,7 @@ describe('a PUT', () => {
 describe('a patch', () => {
   beforeEach(async () => void (await rig.api.create(W, widget('a'))));
 
-  it('merges, counts the change of spec, and not that of labels', async () => {
+  it('merges, counts a change of spec, and not a change of labels', async () => {
     const spec = await rig.api.merge(`${W}/a`, { spec: { color: 'blue', nest: { c: 'x' } } });
     const labels = await rig.api.merge(`${W}/a`, { metadata: { labels: { x: 'y' } } });
     expect([at(spec, 'metadata.generation'), at(labels, 'metadata.generation'), at(labels, 'spec.nest')]).toEqual([
@@ -283,7 +283,7 @@ describe('a patch', () => {
     expect([refused.status, at(await rig.api.get(`${W}/a`), 'spec.color')]).toEqual([422, 'red']);
   });
 
-  it('of what is not there is NotFound', async () => {
+  it('of an absent object is NotFound', async () => {
     expect((await rig.api.merge(`${W}/none`, {})).status).toBe(404);
   });
 });

@@ -20,7 +20,7 @@ type X509 = typeof library;
 
 let loading: Promise<X509> | undefined;
 
-/** tsyringe, under @peculiar/x509, wants the metadata part of Reflect, of which it uses three functions. */
+/** tsyringe, under @peculiar/x509, needs the metadata part of Reflect, and uses three functions of it. */
 function provideReflectMetadata(): void {
   const target = Reflect as unknown as Record<string, unknown>;
   if (typeof target['getMetadata'] === 'function') return;

@@ -1,6 +1,6 @@
 import { apiVersion, type Served } from './kinds/served.ts';
 
-/** Which resources are served now: the built-in ones and those of established CRDs. */
+/** Which resources are served now: the built-in ones and the ones of established CRDs. */
 export class Registry {
   readonly #builtin: readonly Served[];
   readonly #custom = new Map<string, readonly Served[]>();

@@ -35,7 +35,7 @@ function secondsOf(value: Json | undefined): number | undefined {
   return seconds;
 }
 
-/** Only `All` is a dry run; anything else but nothing is refused. */
+/** Only `All` is a dry run; any other value is refused. */
 export function dryRunOf(value: Json | undefined, kind: string): boolean {
   const list = Array.isArray(value) ? value : value === undefined || value === null || value === '' ? [] : [value];
   for (const item of list) {
@@ -86,7 +86,7 @@ function checkPreconditions(served: Served, name: string, metadata: JsonObject, 
   }
 }
 
-/** Finalizers with those of the garbage collector set as the request wants them. */
+/** Finalizers; the ones of the garbage collector are set as the request wants them. */
 function finalizersFor(served: Served, metadata: JsonObject, options: DeleteOptions): string[] {
   const before = stringsAt(metadata, 'finalizers');
   if (served.strategy.uncollected === true) return before;

@@ -1,4 +1,4 @@
-/** What a custom object says of its own scale: two numbers and, where its definition names one, a label selector. */
+/** What a custom object reports of its own scale: two numbers and, where its definition names one, a label selector. */
 import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import { invalid, type FieldProblem } from './field-error.ts';
 import { isObject } from './json.ts';

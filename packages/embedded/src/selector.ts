@@ -19,7 +19,7 @@ export interface LabelSelector {
   matches(labels: Labels): boolean;
 }
 
-function holds({ key, operator, values }: Requirement, labels: Labels): boolean {
+function isMet({ key, operator, values }: Requirement, labels: Labels): boolean {
   const value = labels[key];
   switch (operator) {
     case 'Exists':
@@ -42,7 +42,7 @@ function holds({ key, operator, values }: Requirement, labels: Labels): boolean 
 function selectorOf(requirements: readonly Requirement[]): LabelSelector {
   return {
     empty: requirements.length === 0,
-    matches: (labels) => requirements.every((requirement) => holds(requirement, labels)),
+    matches: (labels) => requirements.every((requirement) => isMet(requirement, labels)),
   };
 }
 

@@ -46,7 +46,7 @@ export function uuid(random: Random): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
-// Without vowels and look-alikes, as upstream's generated names.
+// Without vowels and characters that resemble others, as upstream's generated names.
 const LETTERS = 'bcdfghjklmnpqrstvwxz2456789';
 
 export function suffix(random: Random): string {

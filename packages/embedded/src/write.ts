@@ -169,7 +169,7 @@ function insertOnce(world: World, served: Served, object: JsonObject, { namespac
   metadata['creationTimestamp'] = now(world);
   dedupOwners(object, writer.warn);
   if (served.strategy.keepsStatusOnCreate !== true) for (const field of served.strategy.statusFields) delete object[field];
-  // Ownership is recorded of what the client sent; what the kind adds belongs to nobody.
+  // Ownership is recorded for what the client sent; what the kind adds has no owner.
   const complete = own(recorded ? object : record(world, served, undefined, object, '', writer.manager));
   served.strategy.prepareCreate?.(complete, writer.user, now(world));
   served.settle?.(complete);
@@ -277,7 +277,7 @@ export function modify(world: World, served: Served, given: Change): Written {
   if (served.namespaced) metadata['namespace'] ??= namespace;
   dedupOwners(object, writer.warn);
   const complete = own(object);
-  // Ownership is of what was sent, also where it is then dropped.
+  // Ownership is recorded for what was sent, also where it is then dropped.
   if (!given.recorded) {
     put(
       metaOf(complete),

@@ -73,7 +73,7 @@ export class Policies {
 
   /** Throws a Refusal when a policy denies the write. */
   admit(write: Admitted): void {
-    // Policies do not apply to policies: nobody could repair one that refuses everything.
+    // Policies do not apply to policies: no user could repair one that refuses everything.
     if (write.served.group === ADMISSION_GROUP) return;
     const matching = this.#all().filter((bound) => this.#matches(bound, write));
     if (matching.length === 0) return;
@@ -192,14 +192,14 @@ function evaluate(bound: Bound, write: Admitted, values: Values): void {
   }
   const all = withVariables(policy, values);
   for (const validation of policy.validations) {
-    let holds;
+    let isMet;
     try {
-      holds = validation.test.evaluate(all);
+      isMet = validation.test.evaluate(all);
     } catch (error) {
       failed(bound, write, `expression '${validation.test.text}' resulted in error: ${wordsOf(error)}`);
       continue;
     }
-    if (holds !== true) denied(bound, write, messageOf(validation, all), validation.reason);
+    if (isMet !== true) denied(bound, write, messageOf(validation, all), validation.reason);
   }
 }
 

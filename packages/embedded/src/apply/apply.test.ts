@@ -56,7 +56,7 @@ describe('a first apply', () => {
     ]);
   });
 
-  it('on an object that nobody tracks leaves what is there to before-first-apply, which conflicts like any other', () => {
+  it('on an object without managers leaves what is there to before-first-apply, which conflicts like any other', () => {
     const object = thing();
     object.live = { ...object.body({ spec: { replicas: 1, image: 'a' } }), metadata: { name: 'thing', uid: 'u1' } };
     expect(object.conflicts('sync', { spec: { replicas: 2 } })).toEqual([
@@ -179,7 +179,7 @@ describe('a conflict', () => {
 });
 
 describe('giving up a field', () => {
-  it('removes it when nobody else owns it', () => {
+  it('removes it when no other manager owns it', () => {
     const object = thing();
     object.apply('sync', { spec: { replicas: 1, image: 'a' } });
     object.apply('sync', { spec: { image: 'a' } });
@@ -196,7 +196,7 @@ describe('giving up a field', () => {
     expect(object.content()).toEqual({ spec: { replicas: 1, image: 'b' } });
   });
 
-  it('removes the container with its last field, but not one that others own or nobody applied', () => {
+  it('removes the container with its last field, but not one that others own or no manager applied', () => {
     const object = thing();
     object.apply('sync', { spec: { replicas: 1, labels: { a: '1' }, strategy: { kind: 'Rolling' } } });
     object.update('defaulting', { spec: { replicas: 1, labels: { a: '1' }, strategy: { kind: 'Rolling', surge: '10%' } } });
@@ -207,13 +207,13 @@ describe('giving up a field', () => {
   it('keeps what was put beside it without an owner', () => {
     const object = thing();
     object.apply('sync', { spec: { labels: { a: '1', b: '2' } } });
-    // As the server stores a default: nobody owns it.
+    // As the server stores a default: no manager owns it.
     object.live = { ...object.live, spec: { labels: { a: '1', b: '2', c: '3' } } };
     object.apply('sync', { spec: { labels: { a: '1' } } });
     expect(object.content()).toEqual({ spec: { labels: { a: '1', c: '3' } } });
   });
 
-  it('takes what nobody owns along when the container goes, as on the server', () => {
+  it('takes fields without an owner along when the container goes, as on the server', () => {
     const object = thing();
     object.apply('sync', { spec: { replicas: 1, strategy: { kind: 'Rolling' } } });
     object.live = { ...object.live, spec: { replicas: 1, strategy: { kind: 'Rolling', surge: 1 } } };
@@ -318,7 +318,7 @@ describe('subresources', () => {
     expect(object.owned('sync')).toEqual({ 'f:spec': { 'f:replicas': {} } });
   });
 
-  it('default to those of a custom resource with a status', () => {
+  it('default to the subresources of a custom resource with a status', () => {
     const input = { live: undefined, manager: 'a', force: false, schema: schemaOf({ type: 'object', properties }), now: at(0) };
     const applied = {
       apiVersion: 'test/v1',

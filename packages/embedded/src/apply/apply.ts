@@ -57,7 +57,7 @@ function metadataText(object: JsonObject, key: string): string {
   return isObject(metadata) ? text(metadata, key) : '';
 }
 
-/** What a new object of the kind holds. */
+/** What a new object of the kind contains. */
 function blank(object: JsonObject, empty: JsonObject): JsonObject {
   return { apiVersion: object['apiVersion'] ?? '', kind: object['kind'] ?? '', ...empty };
 }
@@ -100,17 +100,17 @@ function readManagers(object: JsonObject | undefined): Managers | undefined {
 }
 
 /**
- * The managedFields that the user sent, or else the stored ones. Those of a request to a subresource do not count; an answer that
+ * The managedFields that the user sent, or else the stored ones. The fields of a request to a subresource do not count; an answer that
  * cannot be read is as good as none.
  */
 function managersFor({ live, updated, subresource = '' }: UpdateInput): Managers {
-  const nobody: Managers = new Map();
+  const noManagers: Managers = new Map();
   if (subresource === '') {
-    if (isReset(entriesOf(updated))) return nobody;
+    if (isReset(entriesOf(updated))) return noManagers;
     const given = readManagers(updated);
     if (given !== undefined && given.size > 0) return given;
   }
-  return readManagers(live) ?? nobody;
+  return readManagers(live) ?? noManagers;
 }
 
 /**
@@ -134,7 +134,7 @@ export function update(input: UpdateInput): JsonObject {
  *
  * Throws a CodedError: `BadRequest` (400) for managedFields in the configuration or another kind than the live object's;
  * `InvalidApply` (500 without a reason, as the server answers) when either object does not fit the schema or the
- * configuration holds an item twice; `InvalidManagedFields` (500) when the live ones cannot be read.
+ * configuration contains an item twice; `InvalidManagedFields` (500) when the live ones cannot be read.
  */
 export function apply(input: ApplyInput): ApplyResult {
   const { applied, schema } = input;

@@ -46,14 +46,14 @@ export function insert(set: FieldSetBuilder, path: readonly Element[]): void {
 
 function insertAt(set: FieldSetBuilder, path: readonly Element[], depth: number): void {
   const element = path[depth];
-  // Nobody owns the whole object.
+  // No manager owns the whole object.
   if (element === undefined) return;
   const old = set.get(element);
   if (depth === path.length - 1) {
     set.set(element, old === undefined ? leaf : { member: true, children: old.children });
     return;
   }
-  // Builders hold only builders below, so what they share is their own.
+  // Builders contain only builders below, so what they share is their own.
   const children = (old?.children ?? new Map()) as FieldSetBuilder;
   insertAt(children, path, depth + 1);
   set.set(element, { member: old?.member ?? false, children });

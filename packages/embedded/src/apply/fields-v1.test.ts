@@ -8,7 +8,7 @@ import { goJson, quote } from './go-text.ts';
 import { compareStrings, compareValues } from './value.ts';
 
 describe('FieldsV1', () => {
-  it('sorts fields, then items by keys, then set items by value, then places', () => {
+  it('sorts fields, then items by keys, then set items by value, then positions', () => {
     const set = setOf([
       ['i:10'],
       ['i:9'],

@@ -1,4 +1,4 @@
-/** Values as Go prints them, because the server's messages and stored FieldsV1 keys hold them. */
+/** Values as Go prints them, because the server's messages and stored FieldsV1 keys contain them. */
 import type { Json } from '@kubenode/api-machinery/wire';
 import { compareStrings, isObject } from './value.ts';
 
@@ -49,7 +49,7 @@ export function pathText(value: Json): string {
   return String(value);
 }
 
-/** `%v` of what a value wraps. */
+/** `%v` of the wrapped value. */
 function plain(value: Json): string {
   if (value === null) return '<nil>';
   if (Array.isArray(value)) return `[${value.map(plain).join(' ')}]`;
@@ -81,7 +81,7 @@ export function valueSyntax(value: Json): string {
   return `&value.valueUnstructured{Value:${syntax(value)}}`;
 }
 
-/** `%T` of what a value wraps. */
+/** `%T` of the wrapped value. */
 export function typeText(value: Json): string {
   if (value === null) return '<nil>';
   if (Array.isArray(value)) return '[]interface {}';

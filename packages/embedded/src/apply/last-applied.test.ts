@@ -73,7 +73,7 @@ describe('server-side apply after kubectl apply of old', () => {
     expect(clientSide({ replicas: 1 }, text).conflicts('kubectl', { spec: { replicas: 2 } })).toHaveLength(1);
   });
 
-  it('drops an annotation that would grow beyond what annotations may hold', () => {
+  it('drops an annotation that would grow beyond the size limit of annotations', () => {
     const object = clientSide({ image: 'a' });
     object.apply('kubectl', { spec: { image: 'x'.repeat(256 * 1024) } });
     expect(noted(object)).toBeUndefined();

@@ -23,7 +23,7 @@ function annotationsOf(object: Json): JsonObject | undefined {
   return isObject(annotations) ? annotations : undefined;
 }
 
-/** Fields whose values are still those of the annotation; undefined without a usable annotation. */
+/** Fields whose values are still the ones in the annotation; undefined without a usable annotation. */
 export function lastAppliedFields(schema: SchemaNode, live: JsonObject): FieldSet | undefined {
   const text = annotationsOf(live)?.[annotation];
   if (typeof text !== 'string' || text === '') return undefined;
@@ -39,7 +39,7 @@ export function lastAppliedFields(schema: SchemaNode, live: JsonObject): FieldSe
   return difference(difference(difference(fieldsOf(schema, applied), modified), added), removed);
 }
 
-/** The object with its annotation, if it has one, which holds what was applied now. Too large a one is dropped. */
+/** The object with its annotation, if it has one, which contains what was applied now. Too large a one is dropped. */
 export function followLastApplied(object: JsonObject, applied: JsonObject): JsonObject {
   const old = annotationsOf(object);
   const stands = old?.[annotation];

@@ -94,7 +94,7 @@ describe('a keyed list', () => {
     expect(object.owned('sync')).toBeUndefined();
   });
 
-  it('keeps the order that the applied list asks for, and the place of what it does not name', () => {
+  it('keeps the order that the applied list asks for, and the position of what it does not name', () => {
     const object = thing();
     object.apply('agent', { conditions: named('a', 'b', 'c', 'd') });
     object.apply('doctor', { conditions: named('d', 'x', 'b') });
@@ -158,7 +158,7 @@ describe('items that stand twice', () => {
   });
 });
 
-describe('items without a place', () => {
+describe('items without a position', () => {
   it.each<[JsonObject, string]>([
     [
       { conditions: [{ status: 'True' }] },

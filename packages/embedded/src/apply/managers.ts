@@ -102,7 +102,7 @@ function seconds(manager: FieldManager): number {
   return manager.time === undefined ? 0 : Math.floor(Date.parse(manager.time) / 1000);
 }
 
-/** In the server's order, or undefined when nobody owns anything. */
+/** In the server's order, or undefined when no manager owns a field. */
 export function encodeManagers(managers: Managers): JsonObject[] | undefined {
   if (managers.size === 0) return undefined;
   return [...managers.values()]

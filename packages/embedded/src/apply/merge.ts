@@ -5,7 +5,7 @@ import type { ListType, MapType, SchemaNode } from './schema.ts';
 import { deepEqual, isEmptyObject, isObject, own, put } from './value.ts';
 
 /**
- * The live value with the applied one laid over it; nothing is removed. Both fit the schema. What does not change is shared
+ * The live value with the applied one laid over it; no field is removed. Both fit the schema. What does not change is shared
  * with `live`, down to the object itself.
  */
 export function merge(schema: SchemaNode, live: Json | undefined, applied: Json | undefined): Json | undefined {

@@ -1,4 +1,4 @@
-/** What holds of every schema, every history of an object and every apply. */
+/** What is true for every schema, every history of an object and every apply. */
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Json, JsonObject } from '@kubenode/api-machinery/wire';

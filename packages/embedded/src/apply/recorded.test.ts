@@ -1,5 +1,5 @@
 /**
- * The same scenarios as Kubernetes' own field manager. `testing/recorded.jsonl` holds scenarios with the answers of
+ * The same scenarios as Kubernetes' own field manager. `testing/recorded.jsonl` contains scenarios with the answers of
  * k8s.io/apimachinery v0.34.4. With KUBENODE_FIELD_MANAGER naming a build of `testing/oracle` (`go build -o FILE .`), fresh
  * scenarios are asked of it as well, and KUBENODE_RECORD=1 writes the file again.
  */
@@ -109,7 +109,7 @@ describe('scenarios that the real field manager was asked', () => {
     expect(differences(all)).toEqual([]);
   });
 
-  it('hold conflicts, refusals, prunes and folded managers', () => {
+  it('contain conflicts, refusals, prunes and folded managers', () => {
     const text = readFileSync(file, 'utf8');
     const signs = [
       'FieldManagerConflict',

@@ -61,7 +61,7 @@ describe('a schema', () => {
     expect(schema.root.map?.fields.get('metadata')?.map?.element).toBeUndefined();
   });
 
-  it('holds strings with a format to no type, as the server does', () => {
+  it('checks no type of strings with a format, as the server does', () => {
     expect(owned({ type: 'string', format: 'date-time' }, 5)).toEqual({});
     expect(() => owned({ type: 'string', format: 'byte' }, 5)).toThrow('expected string');
   });

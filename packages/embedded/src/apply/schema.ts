@@ -52,7 +52,7 @@ export const deduced: SchemaNode = (() => {
 /** How the fields of a kind merge; made by `schemaOf`, opaque to callers. */
 export interface FieldSchema {
   readonly root: SchemaNode;
-  /** What a new object holds before anything is set, without apiVersion and kind. */
+  /** What a new object contains before any field is set, without apiVersion and kind. */
   readonly empty: JsonObject;
 }
 
@@ -110,7 +110,7 @@ function mapType(schema: JsonObject, preserve: boolean, path: string): MapType {
   let element: SchemaNode | undefined;
   if (isObject(additional)) element = nodeOf(additional, preserve, `${path}.*`);
   else if (additional === true) element = deduced;
-  // An object that declares nothing is free-form even where unknown fields are not preserved.
+  // An object that declares no fields is free-form even where unknown fields are not preserved.
   else if (additional === undefined && (preserve || fields.size === 0)) element = deduced;
   return { atomic: kind === 'atomic', fields, element };
 }
@@ -120,7 +120,7 @@ function scalarType(type: string, format: Json | undefined, path: string): Scala
   if (type === 'boolean') return 'boolean';
   if (type !== 'string')
     return fail(`${path}: type must be object, array, string, integer, number or boolean, not ${JSON.stringify(type)}`);
-  // The server does not hold strings with another format to being strings when it merges.
+  // When the server merges, it does not check that strings with another format are strings.
   return format === undefined || format === '' || format === 'byte' ? 'string' : 'untyped';
 }
 
@@ -195,7 +195,7 @@ const metadata: SchemaNode = (() => {
  * like of a built-in kind with its references written out). `metadata` in it is replaced by ObjectMeta.
  *
  * `empty` is what Go's zero object of a built-in kind encodes to, such as `{spec: {}, status: {}}`: those fields are there
- * before anyone sets them, so nobody comes to own them as such. A custom resource starts with nothing.
+ * before a manager sets them, so no manager owns them by that. A custom resource starts empty.
  *
  * Throws a CodedError `InvalidSchema` for a list or map type that the server does not know.
  */

@@ -95,11 +95,11 @@ export function applyMerge(
 
 /**
  * Removes what the applier applied last time and not now, unless someone else owns it. Whole containers go first, then what
- * is owned comes back, then what nobody owned and the applier never had.
+ * is owned comes back, then what no manager owned and the applier never had.
  */
 function prune(schema: SchemaNode, merged: Json, last: FieldSet, now: FieldSet, others: Managers): Json {
   if (!isObject(merged)) return merged;
-  // Only below a top-level field of which something was given up can anything go; the rest need not be compared.
+  // Only below a top-level field of which the applier gave up a part can fields go; the rest need not be compared.
   const given = new Map([...last].filter((field) => !includes(now, new Map([field]))));
   const names = Object.keys(merged).filter((name) => given.has(fieldElement(name)));
   if (names.length === 0) return merged;

@@ -95,7 +95,7 @@ function sameOpen(a: unknown, b: unknown): boolean {
   return left.length === right.size && left.every(([key, item]) => right.has(key) && sameOpen(item, right.get(key)));
 }
 
-/** An expression over variables whose types nobody knows before it runs. Throws a CompileFault. */
+/** An expression over variables whose types are not known before it runs. Throws a CompileFault. */
 export function compileWith(expression: string, variables: readonly string[]): Pick<Program, 'result' | 'evaluate'> {
   open ??= openEnvironment();
   const environment = open.clone();
@@ -123,7 +123,7 @@ function faultOf(error: unknown): Fault {
 
 class CompileProblem {
   readonly message: string;
-  /** The variable that nobody declared. */
+  /** The variable that was not declared. */
   readonly undeclared: string | undefined;
 
   constructor(expression: string, words: string, start: number, undeclared?: string) {

@@ -87,7 +87,7 @@ describe('an expression', () => {
     ['other == 1', "1:1: undeclared reference to 'other'"],
     ['self.spec.n == 1.0', 'int == double'],
     ['self.spec.n ==', '1:15: '],
-  ])('%s is refused, with the place', (rule, words) => {
+  ])('%s is refused, with the path', (rule, words) => {
     const [found] = problemsOf({ ...whole(spec), ...rules({ rule }) });
     expect(found).toContain('schema.x-kubernetes-validations[0].rule: Invalid value: ');
     expect(found).toContain('compilation failed: ERROR: <input>:');
@@ -189,7 +189,7 @@ describe('security 8: the cost of a rule', () => {
     expect(problemsOf(whole(of(list(20), cubed)))).toEqual([]);
   });
 
-  it('counts how often its place can be in one object', () => {
+  it('counts how often its path can be in one object', () => {
     const items = of(list(20), 'self.l.all(a, self.l.all(b, a + b > 0))');
     expect(problemsOf(whole({ type: 'array', items, maxItems: 10 }))).toEqual([]);
     expect(problemsOf(whole({ type: 'array', items }))).toEqual([expect.stringContaining('more than 100x')]);

@@ -16,7 +16,7 @@ export interface Context {
 
 /** A part of the control plane that a real cluster runs in kube-controller-manager. */
 export interface EmbeddedController {
-  /** Looks at what is there when the cluster opens. */
+  /** Reconciles what is there when the cluster opens. */
   start?(): void;
   onEvent(event: EntryEvent): void;
   /** Cancels its timers. */
@@ -38,7 +38,7 @@ export const systemWriter = (manager: string): Writer => ({
   warn: () => undefined,
 });
 
-/** In place of a manager: the write is inside the API server, and nobody comes to own what it changes. */
+/** Instead of a manager: the write is inside the API server, and no manager owns what it changes. */
 export const UNRECORDED = Symbol('unrecorded');
 
 /** Changes an object if it is still there and still the same one. Returns false when it is not. */

@@ -18,7 +18,7 @@ const condition = (type: string, status: string, reason: string, message: string
   lastTransitionTime: at,
 });
 
-/** The name of a definition that another established one of its group holds: of several the last, as the real server reports it. */
+/** The name of a definition that another established one of its group has: of several the last, as the real server reports it. */
 function conflictOf(context: Context, crd: JsonObject): { reason: string; message: string } | undefined {
   const table = context.world.store.table(DEFINITIONS);
   const names = objectAt(crd, 'spec', 'names');

@@ -62,7 +62,7 @@ function find({ registry, store }: World, { resource, key }: ObjectKey): Found |
 
 function standing({ registry, store }: World, reference: Json, namespace: string): Standing {
   const served = registry.byKind(textAt(reference, 'apiVersion') ?? '', textAt(reference, 'kind') ?? '');
-  // Nobody can know that an object is gone whose kind is not served; and a cluster-scoped object cannot belong to a namespaced one.
+  // If its kind is not served, it is not known whether an object is gone; and a cluster-scoped object cannot belong to a namespaced one.
   if (served === undefined || (served.namespaced && namespace === '')) return 'solid';
   const owner = store.table(served.storageKey).get(keyOf(served.namespaced ? namespace : '', textAt(reference, 'name') ?? ''));
   if (owner === undefined || owner.uid !== textAt(reference, 'uid')) return 'absent';

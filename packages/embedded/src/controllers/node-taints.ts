@@ -18,7 +18,7 @@ const KEYS: ReadonlySet<string> = new Set([UNSCHEDULABLE, ...Object.values(OF_CO
 const isOurs = (taint: Json): boolean => textAt(taint, 'effect') === 'NoSchedule' && KEYS.has(textAt(taint, 'key') ?? '');
 
 /**
- * The taints of a Node as its conditions and its cordon ask for them, or undefined when it has them: only those of effect NoSchedule, as
+ * The taints of a Node as its conditions and its cordon ask for them, or undefined when it has them: only taints of effect NoSchedule, as
  * kube-controller-manager's node lifecycle controller sets them. `now` is RFC 3339. Pure.
  */
 export function taintsOf(node: JsonObject, now: string): Json[] | undefined {

@@ -5,7 +5,7 @@ import type { Context, EmbeddedController } from './controller.ts';
 const REQUESTS = 'certificates.k8s.io/certificatesigningrequests';
 const HOUR_MS = 3_600_000;
 
-/** As kube-controller-manager's csrcleaner: an hour after it was answered, a day after nobody did. */
+/** As kube-controller-manager's csrcleaner: an hour after an answer, a day after its creation without one. */
 function endOf(entry: Entry): number {
   const object = parsed(entry);
   const times = listAt(object, 'status', 'conditions').map((item) => Date.parse(textAt(item, 'lastUpdateTime') ?? ''));

@@ -2,10 +2,10 @@ import type { JsonObject } from '@kubenode/api-machinery/wire';
 import { copy, isObject } from '../json.ts';
 import type { Schema } from '../schema/schema.ts';
 
-/** Fields that Go's encoder writes although nobody set them, of the items of some lists: by the path of the list. */
+/** Fields that Go's encoder writes although no client set them, of the items of some lists: by the path of the list. */
 export type ItemZeros = Readonly<Record<string, JsonObject>>;
 
-/** Removes empty maps and lists, which Go's encoder leaves out; in place. */
+/** Removes empty maps and lists, which Go's encoder leaves out; changes the object itself. */
 export function dropEmpty(object: JsonObject, schema: Schema): void {
   for (const [key, value] of Object.entries(object)) {
     const known = schema.properties?.[key];
@@ -29,7 +29,7 @@ function fill(object: JsonObject, zero: JsonObject): void {
   }
 }
 
-/** Adds what is there without anyone having set it: the zero object of the kind, and zeros of list items; in place. */
+/** Adds what is there without anyone having set it: the zero object of the kind, and zeros of list items; changes the object itself. */
 export function fillZeros(object: JsonObject, zero: JsonObject, items: ItemZeros): void {
   fill(object, zero);
   for (const [path, itemZero] of Object.entries(items)) {

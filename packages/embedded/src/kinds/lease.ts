@@ -17,7 +17,7 @@ export const lease: Builtin = {
     spec: fields(
       {
         acquireTime: microTime('When the holder took it; microseconds.'),
-        holderIdentity: text('Who holds it.'),
+        holderIdentity: text('Who has it.'),
         leaseDurationSeconds: whole('Seconds after renewTime at which others may take it.', 'int32'),
         leaseTransitions: whole('How often it changed hands.', 'int32'),
         preferredHolder: text(),
@@ -28,7 +28,7 @@ export const lease: Builtin = {
     ),
   }),
   empty: { spec: {} },
-  columns: [NAME, column('Holder', 'Who holds the lease.'), AGE],
+  columns: [NAME, column('Holder', 'Who has the lease.'), AGE],
   cells: (object, now) => [
     textAt(object, 'metadata', 'name') ?? '',
     textAt(object, 'spec', 'holderIdentity') ?? '',

@@ -99,7 +99,7 @@ export const labelSelector: Schema = named('io.k8s.apimachinery.pkg.apis.meta.v1
           undefined,
           ['key', 'operator'],
         ),
-        'Requirements that must all hold.',
+        'Requirements that must all be met.',
       ),
     },
     'A query over labels. Empty selects everything, absent selects nothing.',

@@ -89,7 +89,7 @@ export interface Served {
   readonly schema: Schema;
   readonly fieldSchema: FieldSchema;
   readonly strategy: Strategy;
-  /** Brings an object into the form that the real server's encoder gives to a kind that it is compiled with; in place. */
+  /** Brings an object into the form that the real server's encoder gives to a kind that it is compiled with; changes the object itself. */
   readonly settle?: (object: JsonObject) => void;
   readonly columns: readonly Column[];
   readonly cells: CellsOf;

@@ -51,7 +51,7 @@ describe('a JSON patch', () => {
     expect(() => jsonPatch(target, [operation])).toThrow(expect.objectContaining({ code: 422 }));
   });
 
-  it('that is no list, or holds what is no operation, is refused with 400', () => {
+  it('that is no list, or contains what is no operation, is refused with 400', () => {
     expect(() => jsonPatch(target, { op: 'add' })).toThrow(expect.objectContaining({ code: 400 }));
     expect(() => jsonPatch(target, ['add'])).toThrow(expect.objectContaining({ code: 400 }));
   });

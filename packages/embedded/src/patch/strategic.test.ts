@@ -95,7 +95,7 @@ describe('a strategic merge patch', () => {
     expect(strategicPatch(target, patch, disruptionBudget.schema)).toEqual(patch);
   });
 
-  it('removes by null, and stores no directive of what it takes over', () => {
+  it('removes by null, and stores no directive from the patch', () => {
     expect(onPod({ spec: { nodeName: 'n', hostname: 'h' } }, { spec: { nodeName: null } })).toEqual({ spec: { hostname: 'h' } });
     expect(
       onPod(

@@ -127,7 +127,7 @@ function retainKeys(live: JsonObject, patch: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(live).filter(([key]) => retained.has(key)));
 }
 
-/** A `$setElementOrder` list must hold what its patch list holds, in the same order. */
+/** A `$setElementOrder` list must contain what its patch list contains, in the same order. */
 function checkOrder(patch: Json[], order: Json[], mergeKey: string | undefined): void {
   let position = 0;
   for (const item of patch) {

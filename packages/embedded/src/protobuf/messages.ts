@@ -1,6 +1,6 @@
 /**
  * The messages of the Kubernetes API that Go clients send as protobuf: typed clients, such as `kubectl create configmap`,
- * `drain` and `certificate approve`, know no JSON for built-in kinds. Field numbers are those of the published .proto files.
+ * `drain` and `certificate approve`, know no JSON for built-in kinds. Field numbers come from the published .proto files.
  *
  * A field is `name type`. Types: `s` string, `b` bytes, `i` integer, `f` boolean, `T` Time, `U` MicroTime, `X` IntOrString,
  * `J` FieldsV1, else a message. `[]` before a type: repeated; `{}`: a map from strings. `*`: a pointer, whose zero value

@@ -1,5 +1,5 @@
 /**
- * Who may do what, by Roles, ClusterRoles and their bindings, and by what Kubernetes gives a kubelet for its own Node. What nobody gave is refused.
+ * Who may do what, by Roles, ClusterRoles and their bindings, and by what Kubernetes gives a kubelet for its own Node. A right that was not given is refused.
  */
 import type { JsonObject } from '@kubenode/api-machinery/wire';
 import { listAt, objectAt, textAt } from '../json.ts';
@@ -106,7 +106,7 @@ export class Authorizer {
   }
 
   authorize(user: User, asked: Attributes): AuthorizerVerdict {
-    // As on a real server, so that nobody locks everybody out by removing a binding.
+    // As on a real server, so that no user locks all users out by removing a binding.
     if (user.groups.includes('system:masters')) return { allowed: true, reason: '' };
     const missing: string[] = [];
     const namespace = 'path' in asked ? '' : asked.namespace;

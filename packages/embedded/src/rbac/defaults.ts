@@ -1,4 +1,4 @@
-/** The roles and bindings that every cluster is made with, of those of Kubernetes that something here asks for. */
+/** The roles and bindings that every cluster is made with, as far as this repository needs Kubernetes' own. */
 import type { JsonObject } from '@kubenode/api-machinery/wire';
 import { RBAC_GROUP } from '../kinds/rbac.ts';
 import { keyOf } from '../store/entry.ts';

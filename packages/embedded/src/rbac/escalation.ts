@@ -1,13 +1,13 @@
-/** Nobody gives rights that they do not have: what the real server asks before it stores a role or a binding. */
+/** No user gives rights that they do not have: what the real server checks before it stores a role or a binding. */
 import type { JsonObject } from '@kubenode/api-machinery/wire';
 import { equal, isObject, objectAt, textAt } from '../json.ts';
 import { RBAC_GROUP } from '../kinds/rbac.ts';
 import type { Served, User } from '../kinds/served.ts';
 import { forbiddenObject, notFound } from '../refusal.ts';
 import { EVERYTHING, type Authorizer } from './authorizer.ts';
-import { notHeld, rulesOf, shownRules, type PolicyRule } from './rules.ts';
+import { missingFrom, rulesOf, shownRules, type PolicyRule } from './rules.ts';
 
-/** Throws a Refusal when `user` may not make `object` of what was `old`. */
+/** Throws a Refusal when `user` may not change `old` to `object`. */
 export function checkEscalation(authorizer: Authorizer, served: Served, user: User, object: JsonObject, old: JsonObject | undefined): void {
   if (served.group !== RBAC_GROUP) return;
   switch (served.kind) {
@@ -43,9 +43,9 @@ function checkRole(authorizer: Authorizer, served: Served, user: User, object: J
   const [namespace, name] = [namespaceOf(object), nameOf(object)];
   const same = old !== undefined && equal(object['rules'], old['rules']) && equal(object['aggregationRule'], old['aggregationRule']);
   if (same || mayAny(authorizer, user, 'escalate', served.plural, namespace, name)) return;
-  const held = authorizer.rulesFor(user, namespace);
-  refuse(served, object, user, notHeld(held, rulesOf(object)));
-  if (isObject(object['aggregationRule']) && notHeld(held, EVERYTHING).length > 0)
+  const owned = authorizer.rulesFor(user, namespace);
+  refuse(served, object, user, missingFrom(owned, rulesOf(object)));
+  if (isObject(object['aggregationRule']) && missingFrom(owned, EVERYTHING).length > 0)
     throw forbiddenObject(served, name, 'must have cluster-admin privileges to use the aggregationRule');
 }
 
@@ -59,5 +59,5 @@ function checkBinding(authorizer: Authorizer, served: Served, user: User, object
   const rules = authorizer.roleRules(kind, namespace, name);
   // Upstream names the resource of the binding here.
   if (rules === undefined) throw notFound(served, name);
-  refuse(served, object, user, notHeld(authorizer.rulesFor(user, namespace), rules));
+  refuse(served, object, user, missingFrom(authorizer.rulesFor(user, namespace), rules));
 }

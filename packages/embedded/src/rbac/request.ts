@@ -44,7 +44,7 @@ export function forbidden(user: User, asked: Attributes, reason: string): Refusa
   );
 }
 
-/** Throws a Refusal 403 when the user may not send this request. Of its body nothing is needed. */
+/** Throws a Refusal 403 when the user may not send this request. It does not need the body. */
 export function authorize(world: World, user: User, request: ApiRequest): void {
   if (world.authorizer === undefined) return;
   const asked = attributesOf(requestInfo(request.method, segmentsOf(request.path), request.query ?? {}), request);

@@ -19,7 +19,7 @@ export const rulesOf = (role: Json | undefined): PolicyRule[] =>
     nonResourceURLs: stringsAt(rule, 'nonResourceURLs'),
   }));
 
-/** What somebody asks to do: with a resource, or with a path that is none. */
+/** What a user asks to do: with a resource, or with a path that is none. */
 export type Attributes =
   | {
       readonly verb: string;
@@ -94,8 +94,8 @@ function covers(owned: PolicyRule, wanted: PolicyRule): boolean {
   );
 }
 
-/** What of `wanted` nobody with the rules `owned` holds. */
-export function notHeld(owned: readonly PolicyRule[], wanted: readonly PolicyRule[]): PolicyRule[] {
+/** The part of `wanted` that a user with the rules `owned` does not have. */
+export function missingFrom(owned: readonly PolicyRule[], wanted: readonly PolicyRule[]): PolicyRule[] {
   return broken(wanted).filter((rule) => !owned.some((each) => covers(each, rule)));
 }
 

@@ -5,7 +5,7 @@ import type { Schema } from './schema.ts';
 const needsDefault = (value: Json | undefined, schema: Schema): boolean =>
   schema.default !== undefined && (value === undefined || (value === null && schema.nullable !== true));
 
-/** Fills what is absent, and what is null but may not be, from the defaults of the schema; in place, parents first. */
+/** Fills what is absent, and what is null but may not be, from the defaults of the schema; changes the value itself, parents first. */
 export function fillDefaults(value: Json, schema: Schema | undefined): void {
   if (schema === undefined) return;
   if (Array.isArray(value)) {

@@ -1,5 +1,5 @@
 /**
- * The formats of strings that kube-apiserver 1.34 enforces in CRDs. It accepts others as annotations, and so does this server: also those of
+ * The formats of strings that kube-apiserver 1.34 enforces in CRDs. It accepts others as annotations, and so does this server: also formats of
  * numbers (int32), and the formats of names that its next release enforces.
  */
 import { isIPv6 } from 'node:net';

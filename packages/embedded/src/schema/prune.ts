@@ -15,7 +15,7 @@ function additional(schema: Schema): Schema | undefined {
   return typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
 }
 
-/** The metadata of an embedded object is that of any object. */
+/** The metadata of an embedded object is the same as of any object. */
 function pruneMetadata(key: string, item: Json, path: string, unknown: string[]): void {
   if (key === 'metadata') prune(item, objectMeta, pathTo(path, key), unknown);
 }
@@ -39,7 +39,7 @@ function pruneKnown(value: Json, schema: Schema, path: string, unknown: string[]
 }
 
 /**
- * Removes every field that the schema does not name, in place, as the API server does before it stores an object.
+ * Removes every field that the schema does not name from the object itself, as the API server does before it stores an object.
  * `unknown` collects the paths of what was removed. A root object keeps its type and metadata regardless of its schema.
  */
 export function prune(value: Json, schema: Schema | undefined, path: string, unknown: string[], root = false): void {

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 
-/** An OpenAPI v3 structural schema with the Kubernetes extensions, as a CRD holds it. Built-in kinds are described the same way. */
+/** An OpenAPI v3 structural schema with the Kubernetes extensions, as a CRD contains it. Built-in kinds are described the same way. */
 export interface Schema {
   type?: string;
   format?: string;

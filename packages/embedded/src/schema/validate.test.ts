@@ -76,13 +76,13 @@ describe('validation', () => {
     expect(lines(value, schema)).toEqual(expected);
   });
 
-  it('does not hold against an update what was there before', () => {
+  it('does not refuse an update for what was there before', () => {
     const schema: Schema = { type: 'object', properties: { a: { type: 'integer', maximum: 3 }, b: { type: 'integer' } } };
     expect(lines({ a: 9, b: 2 }, schema, { a: 9, b: 1 })).toEqual([]);
     expect(lines({ a: 8, b: 2 }, schema, { a: 9, b: 1 })).toHaveLength(1);
   });
 
-  it('follows items of a list-map by their key, and checks those of other lists again', () => {
+  it('follows items of a list-map by their key, and checks items of other lists again', () => {
     const items: Schema = { type: 'object', properties: { name: { type: 'string' }, n: { type: 'integer', maximum: 3 } } };
     const map: Schema = { type: 'array', 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'], items };
     const old = [{ name: 'a', n: 9 }];
@@ -96,14 +96,14 @@ describe('validation', () => {
 });
 
 describe('lists', () => {
-  it('that are sets hold a value once', () => {
+  it('that are sets contain a value once', () => {
     const schema: Schema = { type: 'array', 'x-kubernetes-list-type': 'set', items: { type: 'string' } };
     expect(validateLists(['a', 'b', 'a', 'a'], schema, 'tags').map((it) => `${it.field} ${it.message}`)).toEqual([
       'tags[2] Duplicate value: "a"',
     ]);
   });
 
-  it('that are maps hold a key once, also of several fields and wherever they lie', () => {
+  it('that are maps contain a key once, also of several fields and wherever they lie', () => {
     const ports: Schema = {
       type: 'array',
       'x-kubernetes-list-type': 'map',
@@ -119,7 +119,7 @@ describe('lists', () => {
   });
 });
 
-describe('types that a struct could not hold', () => {
+describe('types that a struct could not contain', () => {
   it('are named by the field that Go would name', () => {
     const schema: Schema = {
       type: 'object',

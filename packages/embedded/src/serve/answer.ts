@@ -32,7 +32,7 @@ function plain(out: ServerResponse, status: number, text: string): void {
 /** A body of at most this is read and dropped after a refusal, so that its connection can go on. */
 const DROPPED_BYTES = 256 * 1024;
 
-/** Answers a request whose body nobody reads: nothing of it is kept. */
+/** Answers a request without reading its body, and keeps nothing of it. */
 async function refuse(message: IncomingMessage, out: ServerResponse, answer: ApiResponse): Promise<void> {
   const { 'content-length': length = '0', 'transfer-encoding': encoding } = message.headers;
   if (encoding === undefined && Number(length) <= DROPPED_BYTES) {

@@ -7,7 +7,7 @@ interface Access {
   readonly token: string;
 }
 
-/** A kubeconfig with one cluster, user and context, each named after the cluster. It holds a secret: keep it 0600. */
+/** A kubeconfig with one cluster, user and context, each named after the cluster. It contains a secret: keep it 0600. */
 export function kubeconfigText({ cluster, server, authority, token }: Access): string {
   const name = JSON.stringify(cluster);
   return `apiVersion: v1

@@ -50,9 +50,9 @@ const post = (length: number, token?: string): string =>
 
 const MEBIBYTE = 1024 * 1024;
 
-async function until(what: string, holds: () => boolean): Promise<void> {
+async function until(what: string, condition: () => boolean): Promise<void> {
   const deadline = performance.now() + 10_000;
-  while (!holds()) {
+  while (!condition()) {
     if (performance.now() > deadline) throw new Error(`not within 10 s: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
@@ -67,7 +67,7 @@ describe('security 8: the listener', () => {
     await Promise.all(strangers.map(({ closed }) => closed));
   });
 
-  it('holds bodies of all requests together to a limit, and asks who finds no room to come again', async () => {
+  it('limits the bodies of all requests together, and asks who finds no room to come again', async () => {
     await listen({ bodiesBytes: 4 * MEBIBYTE });
     const first = await open();
     first.socket.write(post(3 * MEBIBYTE, cluster.adminToken) + 'x'.repeat(2 * MEBIBYTE));
@@ -77,7 +77,7 @@ describe('security 8: the listener', () => {
       return second.received() !== '' || second.socket.destroyed;
     });
     expect(second.received()).toMatch(/^HTTP\/1\.1 429[\s\S]*retry-after: 1/);
-    // Who holds the room gets an answer, and the room is free again.
+    // Who has the room gets an answer, and the room is free again.
     first.socket.write('x'.repeat(MEBIBYTE));
     await until('the first is answered', () => first.received().startsWith('HTTP/1.1 400'));
     const third = await open();

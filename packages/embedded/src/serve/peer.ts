@@ -10,8 +10,8 @@ function strings(value: unknown): string[] {
 
 /**
  * The user that a client certificate stands for: CN is the name, every O a group. Undefined when the certificate was not
- * signed by `authority` (PEM), is out of date at `now`, or is not for client authentication. That the peer holds the key,
- * TLS has seen to.
+ * signed by `authority` (PEM), is out of date at `now`, or is not for client authentication. TLS has already checked
+ * that the peer has the key.
  */
 export function userOfCertificate(certificate: X509Certificate, authority: string, now: number): User | undefined {
   const issuer = new X509Certificate(authority);

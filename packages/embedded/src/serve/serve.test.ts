@@ -69,9 +69,9 @@ function send(server: ApiServer, path: string, { method = 'GET', headers = {}, b
 }
 
 /** Waits for what comes over sockets: by a deadline, not by turns, which pass sooner than bytes on a busy machine. */
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = performance.now() + 10_000;
-  while (!(await holds())) {
+  while (!(await condition())) {
     if (performance.now() > deadline) throw new Error('not within 10 s');
     await new Promise((resolve) => setTimeout(resolve, 5));
   }

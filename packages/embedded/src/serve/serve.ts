@@ -13,7 +13,7 @@ import { embeddedError } from '../errors.ts';
 
 export interface ServeOptions {
   /**
-   * Each is at the root of a port of its own, since clients of Kubernetes take the path of a server's address for nothing: the first at that of `listen`, the others at those
+   * Each is at the root of a port of its own, since clients of Kubernetes ignore the path of a server's address: the first at the port of `listen`, the others at the ports
    * that follow it. All of them are also under `/clusters/NAME` of the first port. They stay open when the listeners close.
    */
   readonly clusters: readonly EmbeddedCluster[];

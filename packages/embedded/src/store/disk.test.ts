@@ -120,14 +120,14 @@ describe('the state folder', () => {
     expect(readdirSync(join(root, 'state'))).not.toContain('state.db.new');
   });
 
-  const places: [string, () => string, string][] = [
+  const paths: [string, () => string, string][] = [
     ['below a file', () => join(root, 'file', 'state'), 'ENOTDIR'],
     ['that is a file', () => join(root, 'file'), 'EEXIST'],
     ['whose database is a folder', () => join(root, 'folder'), 'EISDIR'],
     // A file system that makes no folders, and reports for each that its parent is absent.
     ...(process.platform === 'linux' ? [['in /proc', () => '/proc/kubenode/state', 'ENOENT'] as [string, () => string, string]] : []),
   ];
-  it.each(places)('%s cannot be written, and is refused', (_, dir, code) => {
+  it.each(paths)('%s cannot be written, and is refused', (_, dir, code) => {
     writeFileSync(join(root, 'file'), '');
     mkdirSync(join(root, 'folder', 'state.db'), { recursive: true });
     expect(() => openDisk(dir())).toThrow(

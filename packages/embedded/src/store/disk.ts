@@ -31,7 +31,7 @@ export interface StoreDisk {
   close(): void;
 }
 
-/** Nothing is kept. */
+/** Keeps nothing. */
 export function memoryDisk(): StoreDisk {
   const secrets = new Map<string, string>();
   return {
@@ -65,7 +65,7 @@ function unwritable(dir: string, error: unknown): CodedError {
   });
 }
 
-/** The database, which is there whole or not at all: one that is empty has lost what it held. */
+/** The database, which is there whole or not at all: one that is empty has lost what it had. */
 function prepareFile(dir: string): string {
   const path = join(dir, 'state.db');
   try {
@@ -135,7 +135,7 @@ function check(database: DatabaseSync, dir: string): void {
       },
     );
   }
-  if (owner !== APPLICATION_ID || format < 1) throw new Error('it holds a database of another program');
+  if (owner !== APPLICATION_ID || format < 1) throw new Error('it contains a database of another program');
   const verdict = database.prepare('PRAGMA quick_check(1)').get()?.['quick_check'];
   if (verdict !== 'ok') throw new Error(String(verdict));
 }

@@ -32,7 +32,7 @@ describe('the store', () => {
     expect(store.remove('a', '', 'x')).toBeUndefined();
   });
 
-  it('shows nobody a write that the disk refused', () => {
+  it('shows no client a write that the disk refused', () => {
     const disk: StoreDisk = { ...memoryDisk(), put: full, remove: full };
     const store = new EmbeddedStore(disk, 10);
     const events: EntryEvent[] = [];

@@ -41,7 +41,7 @@ export class EmbeddedStore {
     return this.#tables.keys();
   }
 
-  /** Takes over what the disk holds: the objects of `first`, then `between`, then all others. Throws an Error that names what is no object. */
+  /** Takes over what the disk contains: the objects of `first`, then `between`, then all others. Throws an Error that names what is no object. */
   load(first: string, between: () => void, describe: Describe): void {
     const later: { resource: string; object: JsonObject; rv: number }[] = [];
     const take = (resource: string, object: JsonObject, rv: number) =>
@@ -55,7 +55,7 @@ export class EmbeddedStore {
     for (const { resource, object, rv } of later) take(resource, object, rv);
   }
 
-  /** Called after every commit, before the call that made it returns. Listeners must not write in place. */
+  /** Called after every commit, before the call that made it returns. Listeners must not mutate the object. */
   onEvent(listener: (event: EntryEvent) => void): void {
     this.#listeners.push(listener);
   }
@@ -108,11 +108,11 @@ function objectIn({ resource, key, json }: { resource: string; key: string; json
   try {
     value = JSON.parse(json);
   } catch {
-    throw new Error(`what it holds for ${key} of ${resource} is no JSON`);
+    throw new Error(`its content for ${key} of ${resource} is no JSON`);
   }
   const object = isObject(value) && isObject(value['metadata']) ? value : undefined;
   const found =
     object === undefined ? undefined : keyOf(textAt(object, 'metadata', 'namespace') ?? '', textAt(object, 'metadata', 'name') ?? '');
-  if (object === undefined || found !== key) throw new Error(`what it holds for ${key} of ${resource} is no object of that name`);
+  if (object === undefined || found !== key) throw new Error(`its content for ${key} of ${resource} is no object of that name`);
   return object;
 }

@@ -2,7 +2,7 @@ import type { JsonObject } from '@kubenode/api-machinery/wire';
 import type { Api } from './rig.ts';
 import { settled } from './clock.ts';
 
-/** A definition that uses most of what schemas can express. */
+/** A definition that uses most features of schemas. */
 export const WIDGETS: JsonObject = {
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',
