@@ -9,7 +9,7 @@ import { identityState } from './identity/state.ts';
 import { beginJournal, type Journal } from './records/journal.ts';
 import { componentLayout, layoutOf, type DiskLayout } from './disk/layout.ts';
 import type { Manifest } from './generation/manifest.ts';
-import { placeFile } from './disk/node-files.ts';
+import { writeNodeFile } from './disk/node-files.ts';
 import { nodeFiles } from './ports/files.ts';
 import { writeReceipt, type Receipt } from './records/receipts.ts';
 import type { OperationRecord, Transaction } from './records/state.ts';
@@ -87,7 +87,7 @@ async function install(name: string, version: string, revision: number): Promise
   await durable.folder(layout.components);
   await durable.folder(componentLayout(layout, name).folder);
   await buildGeneration(durable, layout, {} as ArtifactStore, manifest);
-  await placeFile(durable, root, manifest.files[0] as Manifest['files'][number]);
+  await writeNodeFile(durable, root, manifest.files[0] as Manifest['files'][number]);
   await durable.link(componentLayout(layout, name).current, manifest.digest);
   const receipt: Receipt = {
     machineUID: 'uid',

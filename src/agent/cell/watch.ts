@@ -35,7 +35,7 @@ const STALE_MS = 300_000;
 const DEGRADED_AFTER_MS = 60_000;
 const POLL_MS = 60_000;
 /** More refusals than this in a row are a failure like any other. */
-const MISPLACED = 3;
+const MOST_REFUSALS = 3;
 
 /** How far the following is. */
 interface Following {
@@ -125,11 +125,11 @@ async function follow(following: Following): Promise<void> {
 function recordFailure(following: Following, error: unknown): void {
   // The history is gone, or the server has less of it than was read before. Without a version a watch begins with the object as it is; with the
   // version of the object, which may not have changed for months, it would end the same way.
-  const misplaced = isExpired(error) || isFromTheFuture(error);
-  if (misplaced) following.from = undefined;
+  const versionRefused = isExpired(error) || isFromTheFuture(error);
+  if (versionRefused) following.from = undefined;
   // A server that answers so is healthy: it lost its history when it restarted, and with it the version of every agent. That is no reason to wait.
-  following.refused = misplaced ? following.refused + 1 : 0;
-  if (misplaced && following.refused <= MISPLACED) following.failures = 0;
+  following.refused = versionRefused ? following.refused + 1 : 0;
+  if (versionRefused && following.refused <= MOST_REFUSALS) following.failures = 0;
   else if (following.failures++ === 0) following.failingSinceMs = following.options.clock.monotonic();
 }
 

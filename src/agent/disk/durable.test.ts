@@ -13,7 +13,7 @@ function world() {
 /** What of it would be there after a loss of power. */
 const kept = (disk: Disk): string => disk.darkest().key();
 
-test('a file is in place, with its folders, when the call returns', async () => {
+test('a file exists, with its folders, when the call returns', async () => {
   const { disk, durable } = world();
   expect(await durable.replace('/a/b/c', 'text', 0o640)).toBe(true);
   expect(kept(disk)).toBe(disk.key());

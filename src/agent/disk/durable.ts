@@ -14,13 +14,13 @@ export interface Durable {
   readonly files: Files;
   /** Makes the folder and its parents below the root. */
   folder(path: string): Promise<void>;
-  /** Puts a file in place by a file beside it and a rename. Returns whether content or mode differed. Errors: `FileFailed` where a folder is. */
+  /** Writes a file by a file beside it and a rename. Returns whether content or mode differed. Errors: `FileFailed` where a folder is. */
   replace(path: string, content: Uint8Array | string, mode: number): Promise<boolean>;
   /** The same in a folder that exists. */
   put(path: string, content: Uint8Array | string, mode: number): Promise<boolean>;
   /** Makes a folder, unless it is there, in one that exists. `above`: a path of that one, `path`: where the new one really is. */
   folderIn(above: string, path: string): Promise<void>;
-  /** Puts a symbolic link in place, in a folder that exists. */
+  /** Writes a symbolic link, in a folder that exists. */
   link(path: string, target: string): Promise<void>;
   remove(path: string): Promise<void>;
   /** At the end of a file that exists. */

@@ -22,7 +22,7 @@ import { differenceOf } from '../upkeep/drift.ts';
 import { createDurable } from './durable.ts';
 import type { Durable } from './durable.ts';
 import type { FileSpec } from '../generation/spec.ts';
-import { placeFile, removeFile } from './node-files.ts';
+import { writeNodeFile, removeFile } from './node-files.ts';
 import { nodeFiles } from '../ports/files.ts';
 import { openLog, rotateLog } from '../ports/logs.ts';
 
@@ -33,7 +33,7 @@ let root: string;
 let durable: Durable;
 
 beforeEach(() => {
-  root = realpathSync(mkdtempSync(join(tmpdir(), 'kubenode-place-')));
+  root = realpathSync(mkdtempSync(join(tmpdir(), 'kubenode-files-')));
   durable = createDurable(nodeFiles(), root);
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
@@ -50,14 +50,14 @@ function folder(path: string, mode = 0o755): void {
 const refused = { code: 'PathRefused' };
 
 async function expectRefused(): Promise<void> {
-  await expect(placeFile(durable, root, web)).rejects.toMatchObject(refused);
+  await expect(writeNodeFile(durable, root, web)).rejects.toMatchObject(refused);
   await expect(removeFile(durable, root, web.path)).rejects.toMatchObject(refused);
   await expect(differenceOf(durable.files, root, web)).rejects.toMatchObject(refused);
 }
 
-describe('A8: a placed file is reached folder by folder', () => {
+describe('A8: a file on the node is reached folder by folder', () => {
   test.runIf(IS_ROOT)('a link of another user in the way is refused: nothing is read, written or removed behind it', async () => {
-    await placeFile(durable, root, web);
+    await writeNodeFile(durable, root, web);
     folder('etc/sudoers.d');
     chownSync(at('srv/web'), OTHER_USER, OTHER_USER);
     renameSync(at('srv/web/conf'), at('srv/web/old'));
@@ -87,7 +87,7 @@ describe('A8: a placed file is reached folder by folder', () => {
   test.each([0o777, 0o1777, 0o757])('a folder that everybody may write (mode %o) is refused, and named', async (mode) => {
     folder('srv/web/conf');
     chmodSync(at('srv/web'), mode);
-    await expect(placeFile(durable, root, web)).rejects.toMatchObject({
+    await expect(writeNodeFile(durable, root, web)).rejects.toMatchObject({
       code: 'PathRefused',
       message: expect.stringContaining(at('srv/web')),
     });
@@ -112,10 +112,10 @@ describe('A8: a placed file is reached folder by folder', () => {
       ['/var/lib/deep/er/x', 'usr/lib/deep/er/x'],
     ] as const) {
       const file = { ...web, path };
-      expect(await placeFile(durable, root, file)).toBe(true);
+      expect(await writeNodeFile(durable, root, file)).toBe(true);
       expect(readFileSync(at(real), 'utf8')).toBe('FROM FLEET');
       expect(await differenceOf(durable.files, root, file)).toBeUndefined();
-      expect(await placeFile(durable, root, file)).toBe(false);
+      expect(await writeNodeFile(durable, root, file)).toBe(false);
       await removeFile(durable, root, path);
       expect(existsSync(at(real))).toBe(false);
     }
@@ -145,7 +145,7 @@ describe('A8: a placed file is reached folder by folder', () => {
     expect(await differenceOf(durable.files, root, web)).toBe('is missing');
     await removeFile(durable, root, web.path);
     expect(existsSync(at('srv'))).toBe(false);
-    await placeFile(durable, root, web);
+    await writeNodeFile(durable, root, web);
     expect(await differenceOf(durable.files, root, web)).toBeUndefined();
     chmodSync(at(web.path), 0o600);
     expect(await differenceOf(durable.files, root, web)).toBe('has mode 0600, not 0644');
@@ -156,12 +156,12 @@ describe('A8: a placed file is reached folder by folder', () => {
 
   test('a failure names the path, not the way by which the agent reached it', async () => {
     folder('srv/web/conf/web');
-    await expect(placeFile(durable, root, web)).rejects.toMatchObject({
+    await expect(writeNodeFile(durable, root, web)).rejects.toMatchObject({
       code: 'FileFailed',
       message: `${at(web.path)} is a folder; a file belongs there`,
     });
     writeFileSync(at('file'), '');
-    await expect(placeFile(durable, root, { ...web, path: '/file/below' })).rejects.toMatchObject({
+    await expect(writeNodeFile(durable, root, { ...web, path: '/file/below' })).rejects.toMatchObject({
       code: 'FileFailed',
       message: `${at('file')} is in the way: a folder is needed there`,
     });
@@ -170,7 +170,7 @@ describe('A8: a placed file is reached folder by folder', () => {
 
 describe('A8: a check costs no more than what was installed', () => {
   test('a file that is huge is known by its size', async () => {
-    await placeFile(durable, root, web);
+    await writeNodeFile(durable, root, web);
     truncateSync(at(web.path), 1_900_000_000);
     const before = process.resourceUsage().maxRSS;
     expect(await differenceOf(durable.files, root, web)).toBe('has other content');
@@ -178,7 +178,7 @@ describe('A8: a check costs no more than what was installed', () => {
   });
 
   test('one that grows, or becomes a pipe, after its size was compared is neither read whole nor waited for', async () => {
-    await placeFile(durable, root, web);
+    await writeNodeFile(durable, root, web);
     const real = nodeFiles();
     const then = (act: () => void) => ({
       ...real,
@@ -193,7 +193,7 @@ describe('A8: a check costs no more than what was installed', () => {
     expect(await differenceOf(grows, root, web)).toBe('has other content');
     expect(process.resourceUsage().maxRSS - before).toBeLessThan(200_000);
     rmSync(at(web.path));
-    await placeFile(durable, root, web);
+    await writeNodeFile(durable, root, web);
     const pipe = (): void => {
       if (!lstatSync(at(web.path)).isFile()) return;
       rmSync(at(web.path));
@@ -201,7 +201,7 @@ describe('A8: a check costs no more than what was installed', () => {
     };
     await expect(differenceOf(then(pipe), root, web)).rejects.toMatchObject({ code: 'FileFailed' });
     rmSync(at(web.path));
-    await placeFile(durable, root, web);
+    await writeNodeFile(durable, root, web);
     await createDurable(then(pipe), root).replace(at(web.path), web.content, web.mode);
     expect(readFileSync(at(web.path), 'utf8')).toBe('FROM FLEET');
   });

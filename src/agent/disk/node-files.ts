@@ -8,7 +8,11 @@ import { inReached, reach } from './reach.ts';
 /* Files that components have on the node, outside the agent’s own folders. */
 
 /** Puts a file at an absolute path of the node. Returns whether anything differed. Errors: `PathRefused`, `FileFailed`. */
-export async function placeFile(durable: Durable, root: string, file: { path: string; content: string; mode: number }): Promise<boolean> {
+export async function writeNodeFile(
+  durable: Durable,
+  root: string,
+  file: { path: string; content: string; mode: number },
+): Promise<boolean> {
   const reached = await reach(durable.files, root, dirname(file.path), (above, path) => durable.folderIn(above, path));
   if (reached === undefined) return false;
   return await inReached(reached, file.path, (at) => durable.put(at, file.content, file.mode));

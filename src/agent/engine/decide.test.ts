@@ -55,7 +55,7 @@ const done = (...stages: string[]): ObservedNode['progress'] => ({
 });
 const view = { passed: false, broken: false, hopeless: false, message: 'probe x: no answer' };
 const probing = (rest: object = {}, deadlineMs = NOW + 1000): ObservedNode['progress'] => ({
-  ...done('placeFiles', 'switchLink', 'startUnits'),
+  ...done('writeFiles', 'switchLink', 'startUnits'),
   probing: { view: { ...view, ...rest }, deadlineMs },
 });
 const failing = (rest: Partial<ObservedNode['progress']> = {}): ObservedNode['progress'] => ({
@@ -75,7 +75,7 @@ const running = {
 
 test.each<[string, ObservedNode, object]>([
   // What is kept
-  ['nothing is different', node(), { do: 'wait' }],
+  ['no difference', node(), { do: 'wait' }],
   ['the hold file is there', upgrade('None', { holdFile: true, units: new Map() }), { do: 'wait', why: 'held by /etc/kubenode/hold' }],
   ['the disk is another machine’s', node({ foreign: true }), { do: 'startOver' }],
   ['the disk is another machine’s, and held', node({ foreign: true, holdFile: true }), { do: 'wait' }],
@@ -151,7 +151,7 @@ test.each<[string, ObservedNode, object]>([
       units: new Map(),
       state: state(accepted('1.1.0', 2), { transaction: tx({ from: undefined as never }) }),
     }),
-    { do: 'stage', stage: 'placeFiles' },
+    { do: 'stage', stage: 'writeFiles' },
   ],
   [
     'the machine was cleaned up, and an entry is new',
@@ -211,7 +211,7 @@ test.each<[string, ObservedNode, object]>([
   ],
   ['an entry is gone, what it installed is here', node({ wanted: machine({ components: [] }) }), { do: 'wait' }],
   [
-    'an entry is gone, and nothing is here',
+    'an entry is gone, and no component is here',
     node({ wanted: machine({ components: [] }), installed: new Map(), units: new Map() }),
     { do: 'forget', name: 'app' },
   ],
@@ -238,7 +238,7 @@ test.each<[string, ObservedNode, object]>([
   ],
   ['the content is the same', node({ state: state(accepted('1.0.0', 1, { revision: 3 })) }), { do: 'advance', name: 'app' }],
   [
-    'nothing is to be removed',
+    'no component is to be removed',
     node({ state: state(accepted('1.0.0', 2, { action: 'Remove' })), installed: new Map(), units: new Map() }),
     { do: 'removed' },
   ],
@@ -339,7 +339,7 @@ test.each<[string, ObservedNode, object]>([
   ],
   ['it deletes', ordered({ reread: 'op' }, { kind: 'Delete' }), { do: 'begin', transaction: { why: 'Delete', from: 'd1.0.0' } }],
   [
-    'it deletes, and nothing is here',
+    'it deletes, and no component is here',
     ordered({ reread: 'op', installed: new Map(), units: new Map() }, { kind: 'Delete' }),
     { do: 'finish', outcome: 'Succeeded', cleared: true },
   ],
@@ -471,7 +471,7 @@ test.each<[string, ObservedNode, object]>([
   ],
 
   // A transaction, forward
-  ['it begins', switching(), { do: 'stage', stage: 'placeFiles' }],
+  ['it begins', switching(), { do: 'stage', stage: 'writeFiles' }],
   [
     'it has a hook',
     switching(
@@ -480,11 +480,11 @@ test.each<[string, ObservedNode, object]>([
     ),
     { do: 'stage', stage: 'preInstall' },
   ],
-  ['files are placed', switching({}, { progress: done('placeFiles') }), { do: 'stage', stage: 'switchLink' }],
-  ['the link is switched', switching({}, { progress: done('placeFiles', 'switchLink') }), { do: 'stage', stage: 'startUnits' }],
+  ['files are written', switching({}, { progress: done('writeFiles') }), { do: 'stage', stage: 'switchLink' }],
+  ['the link is switched', switching({}, { progress: done('writeFiles', 'switchLink') }), { do: 'stage', stage: 'startUnits' }],
   [
     'the link is switched, and it reboots',
-    switching({ class: 'Reboot' }, { progress: done('placeFiles', 'switchLink') }),
+    switching({ class: 'Reboot' }, { progress: done('writeFiles', 'switchLink') }),
     { do: 'stage', stage: 'reboot' },
   ],
   [
@@ -493,7 +493,7 @@ test.each<[string, ObservedNode, object]>([
     { do: 'wait', untilMs: NOW + 5 },
   ],
   ['it rebooted', switching({ class: 'Reboot', rebootThere: 'before' }), { do: 'stage', stage: 'startUnits' }],
-  ['units are started', switching({}, { progress: done('placeFiles', 'switchLink', 'startUnits') }), { do: 'stage', stage: 'probe' }],
+  ['units are started', switching({}, { progress: done('writeFiles', 'switchLink', 'startUnits') }), { do: 'stage', stage: 'probe' }],
   ['it is probed', switching({}, { progress: probing() }), { do: 'wait', untilMs: NOW + 1000 }],
   [
     'a probe cannot pass any more',
@@ -504,27 +504,27 @@ test.each<[string, ObservedNode, object]>([
   ['the probes pass', switching({}, { progress: probing({ passed: true }) }), { do: 'stage', stage: 'probe' }],
   [
     'the probes passed',
-    switching({}, { progress: done('placeFiles', 'switchLink', 'startUnits', 'probe') }),
+    switching({}, { progress: done('writeFiles', 'switchLink', 'startUnits', 'probe') }),
     { do: 'stage', stage: 'writeReceipt' },
   ],
   [
     'the receipt is written',
-    switching({}, { progress: done('placeFiles', 'switchLink', 'startUnits', 'probe', 'writeReceipt') }),
+    switching({}, { progress: done('writeFiles', 'switchLink', 'startUnits', 'probe', 'writeReceipt') }),
     { do: 'commit' },
   ],
   ['a stage failed', switching({}, { progress: failing() }), { do: 'turnBack', reason: 'ENOSPC', message: 'no space' }],
   [
     'the receipt could not be written',
-    switching({}, { progress: failing({ done: done('placeFiles', 'switchLink', 'startUnits', 'probe').done, notBeforeMs: NOW + 3 }) }),
+    switching({}, { progress: failing({ done: done('writeFiles', 'switchLink', 'startUnits', 'probe').done, notBeforeMs: NOW + 3 }) }),
     { do: 'wait', untilMs: NOW + 3 },
   ],
   ['it is a removal', switching({ to: undefined as never }), { do: 'stage', stage: 'stopUnits' }],
 
   // A transaction, back
-  ['it turned back', switching({ back: { reason: 'r', message: 'm' } }), { do: 'stage', stage: 'placeFiles' }],
+  ['it turned back', switching({ back: { reason: 'r', message: 'm' } }), { do: 'stage', stage: 'writeFiles' }],
   [
     'what ran before passes its probes',
-    switching({ back: { reason: 'r', message: 'm' } }, { progress: done('placeFiles', 'switchLink', 'startUnits', 'probe') }),
+    switching({ back: { reason: 'r', message: 'm' } }, { progress: done('writeFiles', 'switchLink', 'startUnits', 'probe') }),
     { do: 'fail', failed: { revision: 2, reason: 'r', message: 'm', restored: true } },
   ],
   [
@@ -540,7 +540,7 @@ test.each<[string, ObservedNode, object]>([
   [
     'going back fails for too long',
     switching({ back: { reason: 'r', message: 'm' } }, { progress: failing({ giveUpMs: NOW }) }),
-    { do: 'fail', failed: { restored: false, message: 'm; going back fails too: placeFiles: no space' } },
+    { do: 'fail', failed: { restored: false, message: 'm; going back fails too: writeFiles: no space' } },
   ],
   [
     'nothing was there before',
@@ -554,13 +554,13 @@ test.each<[string, ObservedNode, object]>([
     'it had rebooted',
     switching(
       { class: 'Reboot', rebootThere: 'before', back: { reason: 'r', message: 'm' } },
-      { progress: done('placeFiles', 'switchLink') },
+      { progress: done('writeFiles', 'switchLink') },
     ),
     { do: 'stage', stage: 'reboot' },
   ],
   [
     'it had not rebooted yet',
-    switching({ class: 'Reboot', back: { reason: 'r', message: 'm' } }, { progress: done('placeFiles', 'switchLink') }),
+    switching({ class: 'Reboot', back: { reason: 'r', message: 'm' } }, { progress: done('writeFiles', 'switchLink') }),
     { do: 'stage', stage: 'startUnits' },
   ],
 

@@ -4,7 +4,7 @@ import type { AcceptedEntry, ComponentFailure, OperationRecord, Transaction } fr
 /** The stages of a transaction, each named by what it does. */
 export type TransactionStage =
   | 'preInstall'
-  | 'placeFiles'
+  | 'writeFiles'
   | 'switchLink'
   | 'reboot'
   | 'startUnits'

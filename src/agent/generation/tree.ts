@@ -6,7 +6,7 @@ import type { Files } from '../ports/files.ts';
 import { ARCHIVE_LIMITS } from './tar.ts';
 
 /*
- * What belongs into a generation's folder, and what of it is missing or differs. `.kubenode/manifest.json` carries its own sha256 and that of
+ * What belongs into a generation's folder, and what of it is missing or differs. `.kubenode/manifest.json` contains its own sha256 and the sha256 of
  * `.kubenode/tree.json`, which lists every file and folder that was unpacked: the agent trusts neither only because it is there.
  */
 

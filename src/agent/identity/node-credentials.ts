@@ -12,7 +12,7 @@ import type { PendingRequest } from './state.ts';
 import type { SigningAnswer } from './wire.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import { onNode } from '../disk/layout.ts';
-import { placeFile } from '../disk/node-files.ts';
+import { writeNodeFile } from '../disk/node-files.ts';
 import { inReached, reach } from '../disk/reach.ts';
 
 /*
@@ -51,8 +51,12 @@ export async function keepNodeCredentials(ctx: AgentContext, credentials: NodeCr
   const certificates = ports.cell.nodeCertificates;
   if (certificates === undefined)
     throw agentError('CredentialsRefused', 'this agent has no API server to ask for the certificate of its node');
-  await placeFile(durable, layout.root, { path: certificateAuthority, content: certificates.certificateAuthority, mode: AUTHORITY_MODE });
-  const text = await readPlaced(ctx, clientCertificate ?? kubeconfig);
+  await writeNodeFile(durable, layout.root, {
+    path: certificateAuthority,
+    content: certificates.certificateAuthority,
+    mode: AUTHORITY_MODE,
+  });
+  const text = await readNodeFile(ctx, clientCertificate ?? kubeconfig);
   const readFrom = clientCertificate === undefined ? certificateIn : certificateInPem;
   const present = readFrom(text, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 2 / 3);
   const stored =
@@ -62,13 +66,13 @@ export async function keepNodeCredentials(ctx: AgentContext, credentials: NodeCr
     ));
   // What the kubeconfig names is there before it.
   if (clientCertificate !== undefined)
-    await placeFile(durable, layout.root, {
+    await writeNodeFile(durable, layout.root, {
       path: clientCertificate,
       content: `${stored.certificate.trimEnd()}\n${stored.key}`,
       mode: MODE,
     });
   const user = clientCertificate === undefined ? stored : { file: onNode(layout.root, clientCertificate) };
-  await placeFile(durable, layout.root, { path: kubeconfig, content: kubeconfigOf(certificates, node.name, user), mode: MODE });
+  await writeNodeFile(durable, layout.root, { path: kubeconfig, content: kubeconfigOf(certificates, node.name, user), mode: MODE });
 }
 
 /** One that is good for a while yet is no reason to stop. */
@@ -212,7 +216,7 @@ export function kubeconfigOf(
   return `${JSON.stringify(config, null, 2)}\n`;
 }
 
-async function readPlaced({ durable, layout }: AgentContext, path: string): Promise<string | undefined> {
+async function readNodeFile({ durable, layout }: AgentContext, path: string): Promise<string | undefined> {
   try {
     const reached = await reach(durable.files, layout.root, dirname(path));
     if (reached === undefined) return undefined;

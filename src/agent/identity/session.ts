@@ -55,7 +55,7 @@ export interface Session {
 }
 
 const POLL = { admission: { baseMs: 60, maxMs: 60_000 }, renewal: { baseMs: 200, maxMs: 300_000 } };
-/** A signer that has not signed by then may never; from then on a token is asked for, too. */
+/** A signer that has not signed within this time may never sign; from then on a token is asked for, too. */
 const SIGNER_MS = 5_000;
 
 export function newSession(ports: IdentityPorts, seconds: number): Session {

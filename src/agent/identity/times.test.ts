@@ -18,7 +18,7 @@ import type { IdentityState } from './state.ts';
 import { simulatedFiles } from '../testing/disk.ts';
 import { Disk } from '../testing/inodes.ts';
 
-/* When an identity is asked for, waited for, renewed and given up, against a server that does what the test says. */
+/* When an identity is asked for, waited for, renewed and given up, against a server that does what the test configures. */
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;

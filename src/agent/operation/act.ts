@@ -8,7 +8,7 @@ import type { OperationRecord } from '../records/state.ts';
 import { endRepairing } from '../repair/memory.ts';
 import { nameOf } from '../repair/task.ts';
 
-/** An operation has its outcome: the journal records it, and an Event reports that of a Repair. */
+/** An operation has its outcome: the journal records it, and an Event reports the outcome of a Repair. */
 export async function finish(ctx: AgentContext, step: Finish): Promise<void> {
   const { memory, ports } = ctx;
   const journal = journalOf(memory);

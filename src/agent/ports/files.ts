@@ -43,7 +43,7 @@ export interface FileWriteOptions {
 
 /**
  * A disk. Nothing but `write` with `sync`, and `sync`, is durable: names (new files, renames, removals) become so by `sync` of
- * their folder. Errors are those of Node (`code`), save that what is absent reads as undefined or empty.
+ * their folder. Errors are Node's (`code`), except that what is absent reads as undefined or empty.
  */
 export interface Files {
   /** A regular file of at most 64 MiB. Errors: `FileFailed`. */

@@ -20,7 +20,7 @@ export interface Network {
    * Errors: `UrlRefused`, and Node's own when no answer is had.
    */
   download(url: string, from: number, signal: AbortSignal): Promise<Download>;
-  /** Status of a GET. Errors: those of Node. */
+  /** Status of a GET. Errors: Node's own. */
   status(url: string, signal: AbortSignal): Promise<number>;
 }
 
@@ -109,7 +109,7 @@ export function nodeNetwork(options: NetworkOptions = {}): Network {
   /** `outside`: a name that leads to this node is refused. */
   async function get(url: URL, headers: Record<string, string>, signal: AbortSignal, outside = false): Promise<IncomingMessage> {
     const trusted = trustFor(url, options.authority);
-    // Not an import, which reads every export: those of node:http load undici, 4 MB.
+    // Not an import, which reads every export: the exports of node:http load undici, 4 MB.
     const { request } = process.getBuiltinModule(url.protocol === 'https:' ? 'node:https' : 'node:http');
     // Without an agent: such requests are rare, and none is to be kept for them.
     const outgoing = request(url, {

@@ -78,18 +78,18 @@ describe('the state of a component', () => {
     ],
 
     // On the way to another
-    ['files are placed', switching({}), { state: 'Switching', message: undefined }],
-    ['files cannot be placed', switching({ progress: { ...node().progress, error } }), { state: 'Switching', message: 'no space' }],
+    ['files are written', switching({}), { state: 'Switching', message: undefined }],
+    ['files cannot be written', switching({ progress: { ...node().progress, error } }), { state: 'Switching', message: 'no space' }],
     [
       'it is probed',
       switching({
-        progress: { ...node().progress, done: after('placeFiles', 'switchLink', 'startUnits'), probing: { view, deadlineMs: NOW } },
+        progress: { ...node().progress, done: after('writeFiles', 'switchLink', 'startUnits'), probing: { view, deadlineMs: NOW } },
       }),
       { state: 'Probing', message: 'probe x: no answer' },
     ],
     [
       'the probes passed',
-      switching({ progress: { ...node().progress, done: after('placeFiles', 'switchLink', 'startUnits', 'probe') } }),
+      switching({ progress: { ...node().progress, done: after('writeFiles', 'switchLink', 'startUnits', 'probe') } }),
       { state: 'Switching' },
     ],
     [
@@ -328,7 +328,7 @@ describe('the agent', () => {
     expect(ready(seen({}))?.lastTransitionTime).toBe('2026-11-20T00:00:00Z');
   });
 
-  test('that cannot see its node takes back nothing of what it reported', () => {
+  test('that cannot see its node keeps what it reported', () => {
     const components = [{ name: 'app', state: 'Healthy' }];
     const operation = { id: 'op', state: 'Done' };
     const trouble = { reason: 'DiskFailing', message: 'EIO' };

@@ -6,7 +6,7 @@ import type { Hook } from '../generation/spec.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import { keepNodeCredentials } from '../identity/node-credentials.ts';
-import { placeFile, removeOrLeave } from '../disk/node-files.ts';
+import { writeNodeFile, removeOrLeave } from '../disk/node-files.ts';
 import { environmentOf } from '../ports/environment.ts';
 import { startProbes } from '../upkeep/probes.ts';
 import { recordInstalled, recordRemoved } from '../records/installed.ts';
@@ -32,8 +32,8 @@ export async function actStage(ctx: AgentContext, stage: TransactionStage): Prom
     case 'preRemove':
       await runPreRemove(ctx, tx, parts.others[0]);
       break;
-    case 'placeFiles':
-      await placeFiles(ctx, parts);
+    case 'writeFiles':
+      await writeFiles(ctx, parts);
       break;
     case 'switchLink':
       if (parts.target !== undefined) await ctx.durable.link(componentLayout(ctx.layout, tx.name).current, parts.target.digest);
@@ -120,11 +120,11 @@ async function runPreRemove(ctx: AgentContext, tx: Transaction, manifest: Manife
   }
 }
 
-async function placeFiles(ctx: AgentContext, parts: Parts): Promise<void> {
+async function writeFiles(ctx: AgentContext, parts: Parts): Promise<void> {
   const { root } = ctx.layout;
   const files = parts.target?.files ?? [];
   for (const file of files) {
-    if (await placeFile(ctx.durable, root, file)) ctx.memory.transaction.switching.filesChanged = true;
+    if (await writeNodeFile(ctx.durable, root, file)) ctx.memory.transaction.switching.filesChanged = true;
   }
   if (parts.target?.nodeCredentials !== undefined) await keepNodeCredentials(ctx, parts.target.nodeCredentials);
   await removeFiles(ctx, parts, files.map((each) => each.path).concat(credentialPaths(parts.target)));

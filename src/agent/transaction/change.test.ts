@@ -4,7 +4,7 @@ import { begin, live } from '../testing/life.ts';
 import { announced, app, give, node, ordered, outcome, rest, waiting, want } from '../testing/node.ts';
 import { entry, order, release, World } from '../testing/world.ts';
 
-test('a first install that disrupts nothing is carried out at once, and reported with its evidence', async () => {
+test('a first install that disrupts no pod is carried out at once, and reported with its evidence', async () => {
   const { world } = await node();
   expect(app(world)).toMatchObject({
     version: '1.0.0',

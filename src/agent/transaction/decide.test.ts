@@ -24,20 +24,20 @@ const hooked = new Map([
 ]);
 
 test.each<[string, Partial<Transaction>, typeof plain, string]>([
-  ['a change', {}, plain, 'placeFiles switchLink startUnits probe writeReceipt'],
-  ['a change with hooks', {}, hooked, 'preInstall placeFiles switchLink startUnits postInstall probe writeReceipt'],
-  ['a first install', first, plain, 'placeFiles switchLink startUnits probe writeReceipt'],
-  ['drift', { why: 'Drift' }, hooked, 'placeFiles switchLink startUnits probe'],
-  ['a change by reboot', reboot, plain, 'placeFiles switchLink reboot startUnits probe writeReceipt'],
+  ['a change', {}, plain, 'writeFiles switchLink startUnits probe writeReceipt'],
+  ['a change with hooks', {}, hooked, 'preInstall writeFiles switchLink startUnits postInstall probe writeReceipt'],
+  ['a first install', first, plain, 'writeFiles switchLink startUnits probe writeReceipt'],
+  ['drift', { why: 'Drift' }, hooked, 'writeFiles switchLink startUnits probe'],
+  ['a change by reboot', reboot, plain, 'writeFiles switchLink reboot startUnits probe writeReceipt'],
   ['a change by reboot, asked for', { ...reboot, rebootThere: 'b' }, hooked, 'reboot startUnits postInstall probe writeReceipt'],
   ['a change by reboot, after it', { ...reboot, rebootThere: 'a' }, hooked, 'startUnits postInstall probe writeReceipt'],
   ['a removal', gone, plain, 'stopUnits removeFiles removeLink removeReceipt'],
   ['a removal with hooks', gone, hooked, 'preRemove stopUnits removeFiles removeLink removeReceipt'],
-  ['the way back', { back }, hooked, 'placeFiles switchLink startUnits probe'],
-  ['the way back from a removal', { ...gone, back }, plain, 'placeFiles switchLink startUnits probe'],
+  ['the way back', { back }, hooked, 'writeFiles switchLink startUnits probe'],
+  ['the way back from a removal', { ...gone, back }, plain, 'writeFiles switchLink startUnits probe'],
   ['the way back from a first install', { ...first, back }, plain, 'stopUnits removeFiles removeLink'],
-  ['the way back before a reboot', { ...reboot, back, rebootThere: 'b' }, plain, 'placeFiles switchLink startUnits probe'],
-  ['the way back after a reboot', { ...reboot, back, rebootThere: 'a' }, plain, 'placeFiles switchLink reboot startUnits probe'],
+  ['the way back before a reboot', { ...reboot, back, rebootThere: 'b' }, plain, 'writeFiles switchLink startUnits probe'],
+  ['the way back after a reboot', { ...reboot, back, rebootThere: 'a' }, plain, 'writeFiles switchLink reboot startUnits probe'],
   ['the way back, its reboot asked for', { ...reboot, back, rebootThere: 'a', rebootBack: 'b' }, plain, 'reboot startUnits probe'],
   ['the way back, after its reboot', { ...reboot, back, rebootThere: 'a', rebootBack: 'z' }, plain, 'startUnits probe'],
 ])('the stages of %s', (_what, transaction, manifests, expected) => {
@@ -56,7 +56,7 @@ const failing = (rest: Partial<TransactionProgress> = {}): TransactionProgress =
 const view = { passed: false, broken: false, hopeless: false, message: 'probe x: no answer' };
 const probing = (rest: object = {}, deadlineMs = NOW): TransactionProgress => ({
   ...newProgress(),
-  done: done('placeFiles', 'switchLink', 'startUnits'),
+  done: done('writeFiles', 'switchLink', 'startUnits'),
   probing: { view: { ...view, ...rest }, deadlineMs },
 });
 
@@ -74,7 +74,7 @@ describe('when a stage fails', () => {
       'a repair of drift is given up',
       { why: 'Drift' },
       failing(),
-      { do: 'fail', failed: { revision: 2, reason: 'ENOSPC', message: 'placeFiles: no space', restored: false } },
+      { do: 'fail', failed: { revision: 2, reason: 'ENOSPC', message: 'writeFiles: no space', restored: false } },
       [],
     ],
     ['a deletion is tried again', { why: 'Delete', ...gone }, failing({ failures: 2 }), { do: 'stage', stage: 'stopUnits' }, []],
@@ -96,20 +96,20 @@ describe('when a stage fails', () => {
     [
       'a receipt is written in any case',
       {},
-      failing({ failures: 9, giveUpMs: NOW, done: done('placeFiles', 'switchLink', 'startUnits', 'probe') }),
+      failing({ failures: 9, giveUpMs: NOW, done: done('writeFiles', 'switchLink', 'startUnits', 'probe') }),
       { do: 'stage', stage: 'writeReceipt' },
       [],
     ],
-    ['the way back is tried again', { back }, failing(), { do: 'stage', stage: 'placeFiles' }, []],
+    ['the way back is tried again', { back }, failing(), { do: 'stage', stage: 'writeFiles' }, []],
     ['the way back is tried again later', { back }, failing({ notBeforeMs: NOW + 5 }), undefined, [NOW + 5]],
     [
       'the way back is given up in the end, and reports from what',
       { back },
       failing({ giveUpMs: NOW }),
-      { do: 'fail', failed: { reason: 'ProbesFailed', message: 'it broke; going back fails too: placeFiles: no space', restored: false } },
+      { do: 'fail', failed: { reason: 'ProbesFailed', message: 'it broke; going back fails too: writeFiles: no space', restored: false } },
       [],
     ],
-    ['the way back of a repair of drift is tried again', { why: 'Drift', back }, failing(), { do: 'stage', stage: 'placeFiles' }, []],
+    ['the way back of a repair of drift is tried again', { why: 'Drift', back }, failing(), { do: 'stage', stage: 'writeFiles' }, []],
   ])('%s', (_what, transaction, progress, expected, due) => {
     const found = next(transaction, { progress });
     if (expected === undefined) expect(found.step).toBeUndefined();
@@ -151,12 +151,12 @@ test('a reboot is asked for again when it does not come', () => {
   const asked = { ...newProgress(), notBeforeMs: NOW + 1 };
   expect(next({ ...reboot, rebootThere: 'b' }, { progress: asked })).toEqual({ step: undefined, due: [NOW + 1] });
   // Only a reboot is waited for like that.
-  expect(next({}, { progress: asked }).step).toEqual({ do: 'stage', stage: 'placeFiles' });
+  expect(next({}, { progress: asked }).step).toEqual({ do: 'stage', stage: 'writeFiles' });
 });
 
 describe('the end', () => {
   const all = done(
-    'placeFiles',
+    'writeFiles',
     'switchLink',
     'startUnits',
     'probe',

@@ -49,7 +49,7 @@ export function stagesOf(o: Pick<ObservedNode, 'manifests' | 'bootID'>, tx: Tran
   const to = tx.to === undefined ? undefined : o.manifests.get(tx.to);
   if (tx.back !== undefined) {
     if (from === undefined) return ['stopUnits', 'removeFiles', 'removeLink'];
-    const before: TransactionStage[] = tx.rebootBack === undefined ? ['placeFiles', 'switchLink'] : [];
+    const before: TransactionStage[] = tx.rebootBack === undefined ? ['writeFiles', 'switchLink'] : [];
     // Only what was rebooted into must be rebooted out of.
     const reboot = tx.rebootThere !== undefined && tx.rebootThere !== o.bootID && (tx.rebootBack ?? o.bootID) === o.bootID;
     return [...before, ...(reboot ? (['reboot'] as const) : []), 'startUnits', 'probe'];
@@ -58,10 +58,10 @@ export function stagesOf(o: Pick<ObservedNode, 'manifests' | 'bootID'>, tx: Tran
     const hook: TransactionStage[] = from?.hooks.preRemove === undefined ? [] : ['preRemove'];
     return [...hook, 'stopUnits', 'removeFiles', 'removeLink', 'removeReceipt'];
   }
-  if (tx.why === 'Drift') return ['placeFiles', 'switchLink', 'startUnits', 'probe'];
+  if (tx.why === 'Drift') return ['writeFiles', 'switchLink', 'startUnits', 'probe'];
   const before: TransactionStage[] =
     tx.rebootThere === undefined
-      ? [...(to.hooks.preInstall === undefined ? [] : (['preInstall'] as const)), 'placeFiles', 'switchLink']
+      ? [...(to.hooks.preInstall === undefined ? [] : (['preInstall'] as const)), 'writeFiles', 'switchLink']
       : [];
   const reboot = tx.class === 'Reboot' && (tx.rebootThere ?? o.bootID) === o.bootID;
   const after: TransactionStage[] = to.hooks.postInstall === undefined ? ['startUnits'] : ['startUnits', 'postInstall'];

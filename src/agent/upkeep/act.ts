@@ -10,7 +10,7 @@ import type { Manifest } from '../generation/manifest.ts';
 import { LASTING_MS } from './memory.ts';
 import type { DriftFinding } from './memory.ts';
 import { beginSweep } from '../generation/memory.ts';
-import { placeFile } from '../disk/node-files.ts';
+import { writeNodeFile } from '../disk/node-files.ts';
 import { writeReceipt } from '../records/receipts.ts';
 import { sweep } from '../generation/sweep.ts';
 import { checkSoon } from './watches.ts';
@@ -70,7 +70,7 @@ export async function repair(ctx: AgentContext, name: string): Promise<void> {
   if (has('tree')) await attempt(() => repairTree(ctx, manifest));
   for (const file of manifest.files) {
     if (!findings.some((each) => each.kind === 'file' && each.path === file.path)) continue;
-    await attempt(() => placeFile(durable, layout.root, file));
+    await attempt(() => writeNodeFile(durable, layout.root, file));
   }
   if (has('link')) await attempt(() => durable.link(paths.current, manifest.digest));
   if (has('receipt')) await attempt(() => writeReceipt(durable, layout, installed.receipt));

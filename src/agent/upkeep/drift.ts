@@ -61,7 +61,7 @@ export async function findDrift(
   return findings;
 }
 
-/** undefined: it is as it was placed. Reads no more bytes than were placed. Errors: `PathRefused`, `FileFailed`, those of the system. */
+/** undefined: it is as it was written. Reads no more bytes than were written. Errors: `PathRefused`, `FileFailed`, those of the system. */
 export async function differenceOf(files: Files, root: string, file: FileSpec): Promise<string | undefined> {
   const reached = await reach(files, root, dirname(file.path));
   if (reached === undefined) return 'is missing';

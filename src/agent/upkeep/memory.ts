@@ -11,7 +11,7 @@ export interface ComponentHealth {
 }
 
 export interface DriftFinding {
-  /** A file that was placed, the link to what runs, the receipt, or something in the generation's folder. */
+  /** A file that was written, the link to what runs, the receipt, or something in the generation's folder. */
   kind: 'file' | 'link' | 'receipt' | 'tree';
   path: string;
   what: string;
