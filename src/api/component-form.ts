@@ -13,7 +13,7 @@ import {
   UNIT_DEFAULTS,
 } from './machine-component/values.ts';
 
-/** In front of what is signed, so that no signature over anything else, or of another version of this form, is one over a component. */
+/** Prefix of what is signed, so that a signature over other content, or of another version of this form, is never valid for a component. */
 const CONTEXT = 'kubenode MachineComponent signature v1\n';
 
 /** `Any` is taken as it is. Of a list each item has the shape; of an object only these fields may be there. */

@@ -52,7 +52,7 @@ export interface InfraProvider {
    */
   reboot?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;
   /**
-   * Cuts the power, where the provider can, until `reboot`; can be repeated until the operation is retired. It is off once `get` says Stopped, which
+   * Cuts the power, where the provider can, until `reboot`; can be repeated until the operation is retired. It is off once `get` reports Stopped, which
    * is the proof that no process runs there any more.
    */
   stop?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;

@@ -151,7 +151,7 @@ describe('the breaker', () => {
       of: 2,
       holders: ['web/a', 'web/b', 'web/c'],
       wouldPassWhen:
-        'at most 2 of the 5 machines of rack/7 are unavailable by themselves: suspect rack/7; most of them say NotReady, SwitchDown',
+        'at most 2 of the 5 machines of rack/7 are unavailable by themselves: suspect rack/7; most of them have NotReady, SwitchDown',
     });
     expect(refusal(policy, inRack('7', { kind: 'Change', class: 'Change' }), now, broken)).toBeDefined();
     expect(refusal(policy, inRack('7', { kind: 'Delete', class: 'Change', machineUID: 'uid-e' }), now, broken)).toBeDefined();

@@ -144,7 +144,7 @@ function tripped(policy: Policy, subject: Subject, usage: ScopeUsage): Refusal |
   const outage = usage.outage(scope);
   if (outage.machines <= max) return undefined;
   const { holders, shared } = outage.who();
-  const symptoms = shared.length === 0 ? '' : `; most of them say ${shared.slice(0, 3).join(', ')}`;
+  const symptoms = shared.length === 0 ? '' : `; most of them have ${shared.slice(0, 3).join(', ')}`;
   return {
     allowed: false,
     limit,

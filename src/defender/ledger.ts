@@ -42,8 +42,8 @@ export interface TermOptions {
 
 /**
  * Begins a term (docs/protocols.md#d2): raises the epoch and returns it once the server has confirmed that this very write raised it. Where the answer is
- * lost the epoch read afterwards may be another process' own, so it is raised again. Makes the ledger where there is none: of a new cell, or
- * of one whose ledger was deleted. One without an epoch gets, in the write that gives it the first, the reservations of what may still be under way (#d1).
+ * lost the epoch read afterwards may be another process' own, so it is raised again. Makes the ledger where there is none: in a new cell, or
+ * in one whose ledger was deleted. One without an epoch gets, in the write that gives it the first, the reservations of what may still be under way (#d1).
  *
  * #d1: an epoch is never below the resourceVersion of the ledger that it is written into, and costs a write; so it is at most the resourceVersion that this write
  * gets. A ledger that is made later has a higher one than that, and so has each of its epochs, also above every trace that the term before it left.

@@ -74,7 +74,7 @@ describe('reading', () => {
     await expect(client.get(Nodes, { name: 'a' })).rejects.toThrow('metadata.uid');
   });
 
-  test('all pages are read, and the token of a page goes without resourceVersion', async () => {
+  test('all pages are read, and the token of a page is sent without resourceVersion', async () => {
     const server = fakeApiServer();
     for (let i = 0; i < 1201; i++) server.put(Nodes, node(`n${i}`));
     const list = await createClient(server.transport).listAll(Nodes, { resourceVersion: '0', labelSelector: '' });

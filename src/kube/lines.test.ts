@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { linesOf } from './lines.ts';
 
-/** What comes of these chunks, of which no line may be longer than 4 bytes: the lines of each yield. */
+/** The result of these chunks, with lines of at most 4 bytes: the lines of each yield. */
 async function lines(...chunks: string[]): Promise<string[][]> {
   async function* stream(): AsyncGenerator<Uint8Array, void> {
     for (const chunk of chunks) yield await Promise.resolve(Buffer.from(chunk, 'latin1'));

@@ -465,7 +465,7 @@ describe('recovering', () => {
     expect(kinds(server).slice(-2)).toEqual(['ask', 'watch']);
   });
 
-  test('a watch that opens is no sign of what it watches, where nothing was doubted', async () => {
+  test('a watch that opens proves nothing about what it watches, where nothing was doubted', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server, { watchTimeoutSeconds: 3600 });
     await settle();
@@ -646,7 +646,7 @@ describe('recovering', () => {
     server.bookmark();
     await settle();
     // A real server waits with a watch from the future until its versions get there.
-    const stopSilence = server.intercept((request) => {
+    const resumeEvents = server.intercept((request) => {
       if (request.query?.['watch'] === undefined || Number(request.query['resourceVersion']) <= 60) return undefined;
       return { status: 200, headers: {}, body: createPipe(request.signal, () => undefined).read() };
     });
@@ -654,7 +654,7 @@ describe('recovering', () => {
     server.remove(Nodes, { name: 'lost' });
     server.rewind(50);
     await world.clock.advance(200_000);
-    stopSilence();
+    resumeEvents();
     expect(names(world.reflector)).toEqual(['a']);
     expect(world.reflector.state).toEqual({ phase: 'watching', resourceVersion: '50' });
     // What was listed is not doubted: it is not asked for again before it is watched.

@@ -321,7 +321,7 @@ describe('a condition that latches and came back after the reboot', () => {
     expect(course(reboot, ill(-60), ...observations)?.state).toBe('Healed');
   });
 
-  it('has not come back while no report says so, or that is unknown', () => {
+  it('has not come back while no report confirms it, or that is unknown', () => {
     const unreported = { at: 30, conditions: { Ready: ['True', 20] } satisfies Seen['conditions'], boot };
     const unsure = { at: 40, conditions: { ...well(30), KernelDeadlock: ['Unknown', 40] } satisfies Seen['conditions'], boot };
     const observations = [unreported, unsure, { at: 50, conditions: well(50), boot }, { at: 350, conditions: well(50), boot }];

@@ -110,7 +110,7 @@ describe('the machine of a history', () => {
     expect(since(full('True', 'a'), full('False', 'a'))).toBe(60);
   });
 
-  it('has heartbeats of its own clock, and none of a component that is silent', () => {
+  it('has heartbeats of its own clock, and none of a component that does not report', () => {
     const found = world({ conditions: { Ours: 'True' }, clockSkewSeconds: 5 }, { kubelet: 'Silent' }, { kubelet: 'Silent' });
     const beats = nodeAt(found, 300).status?.conditions?.map(({ type, lastHeartbeatTime }) => [
       type,

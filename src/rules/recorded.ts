@@ -21,7 +21,7 @@ export class RecordedMachine {
   #skewMs = 0;
   #boot = 1;
   #nodes = 1;
-  #silentSinceMs: Partial<Record<'detectors' | 'kubelet' | 'agent', number>> = {};
+  #lastReportMs: Partial<Record<'detectors' | 'kubelet' | 'agent', number>> = {};
   #conditions = new Map<string, NodeCondition>();
   #machineConditions = new Map<string, Condition>();
   #components = new Map<string, NonNullable<HistoryEvent['components']>[string]>();
@@ -42,8 +42,8 @@ export class RecordedMachine {
     if (event.clockSkewSeconds !== undefined) this.#skewMs = event.clockSkewSeconds * 1000;
     for (const who of ['detectors', 'kubelet', 'agent'] as const) {
       const state = event[who];
-      if (state === 'Silent') this.#silentSinceMs[who] ??= nowMs;
-      else if (state !== undefined) delete this.#silentSinceMs[who];
+      if (state === 'Silent') this.#lastReportMs[who] ??= nowMs;
+      else if (state !== undefined) delete this.#lastReportMs[who];
     }
     if (event.detectors === 'Restarted')
       for (const type of this.#conditions.keys())
@@ -118,8 +118,8 @@ export class RecordedMachine {
 
   node(nowMs: number): Node {
     const heartbeat = (type: string) => {
-      const silentMs = this.#silentSinceMs[KUBELET_CONDITIONS.has(type) ? 'kubelet' : 'detectors'];
-      return new Date(Math.min(nowMs, silentMs ?? nowMs) + this.#skewMs).toISOString();
+      const lastMs = this.#lastReportMs[KUBELET_CONDITIONS.has(type) ? 'kubelet' : 'detectors'];
+      return new Date(Math.min(nowMs, lastMs ?? nowMs) + this.#skewMs).toISOString();
     };
     return {
       apiVersion: 'v1',
@@ -134,8 +134,8 @@ export class RecordedMachine {
   }
 
   freshUntilMs(who: 'kubelet' | 'agent', nowMs: number): number {
-    const silentMs = this.#silentSinceMs[who];
-    return silentMs === undefined ? nowMs + DAY_MS : silentMs + LEASE_MS;
+    const lastMs = this.#lastReportMs[who];
+    return lastMs === undefined ? nowMs + DAY_MS : lastMs + LEASE_MS;
   }
 
   #set(type: string, patch: Patch, nowMs: number, always = false): void {

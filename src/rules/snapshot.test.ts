@@ -280,7 +280,7 @@ describe('a change', () => {
     expect(concerns({ pause: { paused: false, releasedAtMs: T0 } })).toEqual(['a', 'b', 'c']);
   });
 
-  it('of which Node it is concerns everything', () => {
+  it('of the UID of its Node concerns everything', () => {
     expect(concerns({ node: node([], { metadata: { name: 'a', uid: 'node-2' } }) })).toEqual(['a', 'b', 'c']);
     expect(rulesReading(index, changes(undefined, before))).toEqual(['a', 'b', 'c']);
   });

@@ -41,7 +41,7 @@ const HUNG: NodeRemedierProps = {
 };
 
 describe('a rule', () => {
-  it('is written as the design says, ends at a human and is in Shadow unless it sets another mode', () => {
+  it('is written as the design defines, ends at a human and is in Shadow unless it sets another mode', () => {
     const [object] = made((cluster) => new NodeRemedier(cluster, 'hung', HUNG));
     expect(object).toEqual({
       apiVersion: 'kubenode.io/v1alpha1',

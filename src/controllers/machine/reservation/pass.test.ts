@@ -99,7 +99,7 @@ describe('the pass', () => {
     expect(reservations).toEqual([]);
     expect(verdicts.get('uid-d')).toMatchObject({ limit: 'p/breaker', used: 3, of: 2, holders: ['web/a', 'web/b', 'web/c'] });
     expect(verdicts.get('uid-d')?.wouldPassWhen).toBe(
-      'at most 2 of the 6 machines of cluster are unavailable by themselves: suspect cluster; most of them say NotReady, SwitchDown',
+      'at most 2 of the 6 machines of cluster are unavailable by themselves: suspect cluster; most of them have NotReady, SwitchDown',
     );
   });
 
