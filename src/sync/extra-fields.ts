@@ -74,7 +74,7 @@ function extraIn(schema: Schema, stored: unknown, desired: unknown, at: At): Ext
       if (member === undefined || found === undefined) return [];
       if (desired[name] !== undefined) return extraIn(member, found, desired[name], below);
       const byDefault = member['default'];
-      if (byDefault !== undefined && canonical(byDefault) === canonical(found)) return [];
+      if (byDefault === found || (byDefault !== undefined && canonical(byDefault) === canonical(found))) return [];
       return [{ ...below, found, byDefault, fields: fieldsOf(member, found) }];
     });
   const keys = keysOf(schema);

@@ -10,6 +10,7 @@ import { FINALIZERS, MANAGERS } from '../../src/api/names.ts';
 import type { OwnerReference, Stored } from '../../src/api/wire.ts';
 import { operatorRelease } from '../../src/controllers/machine/order/operator-release.ts';
 import type { Client } from '../../src/kube/client.ts';
+import { applyUnit, removeUnit } from '../../src/sync/apply-unit.ts';
 import { install, loosen } from './installed.ts';
 import { ENTRY, ORDER, SAMPLES } from './objects.ts';
 import { attempt, WHO, write, type Rig } from './rig.ts';
@@ -201,6 +202,28 @@ describe('G5: an operator', () => {
     expect((await attempt(vera.delete(Machines, KEY))).outcome).toBe('rbac');
     expect((await attempt(write(vera, 'PATCH', SCALE, { spec: { replicas: 0 } }))).outcome).toBe('rbac');
   });
+});
+
+test('E3: the hub takes out of a set what others own there, with the rights that it has', async () => {
+  const key = { name: 'extra' };
+  const object = {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: key,
+    spec: { componentName: 'extra', version: '1.0.0' },
+  };
+  const target = { client: rig.as(WHO.sync), resourceOf: () => Promise.resolve(MachineComponentSets) };
+  const unit = { key: 'MachineComponentSet/extra', objects: [object], origins: [undefined] };
+  const stamp = { digest: 'v1:extra', fleet: 'main', lane: 'Forward' } as const;
+  const apply = () => applyUnit(target, unit, stamp, () => Promise.resolve({}), new AbortController().signal);
+  const { inventory } = await apply();
+  const spec = { maxFailed: 50, selector: { a: 'b' } };
+  await glass.apply(MachineComponentSets, { ...object, spec: { ...object.spec, ...spec } } as never, { fieldManager: 'argo' });
+  expect((await apply()).corrections.join()).toContain('spec.maxFailed from 50 to 1, set by argo');
+  const found = (await rig.admin.get(MachineComponentSets, key)).spec;
+  expect(found).toMatchObject({ maxFailed: 1 });
+  expect(found).not.toHaveProperty('selector');
+  await removeUnit(target, inventory, 'main', () => Promise.resolve(), new AbortController().signal);
 });
 
 describe('a machine that a person makes', () => {
