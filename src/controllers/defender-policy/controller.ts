@@ -27,7 +27,7 @@ function messageOf(errors: readonly FieldError[]): string {
   return parts.join('; ');
 }
 
-/** Reports in the status of each policy whether Defender can hold to it, with every validation error. */
+/** Reports in the status of each policy whether Defender can apply it, with every validation error. */
 export async function runDefenderPolicyController(options: DefenderPolicyControllerOptions): Promise<void> {
   const { cache, clock, signal } = options;
   const policies = cache.store(DefenderPolicies);

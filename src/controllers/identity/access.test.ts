@@ -53,7 +53,7 @@ describe('what an agent is granted', () => {
       expect(request.query).toMatchObject({ fieldManager: expect.stringContaining('identity'), force: 'true' });
   });
 
-  it('for the account in place of a certificate is its own, and that the account acts as the agent', async () => {
+  it('for the account instead of a certificate is its own, and that the account acts as the agent', async () => {
     const { sent, client } = server();
     await grantStandIn(client, machine, signal);
     expect(sent.map(({ body }) => body.kind)).toEqual(['Role', 'RoleBinding', 'Role', 'RoleBinding', 'ClusterRoleBinding']);

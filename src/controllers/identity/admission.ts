@@ -37,7 +37,7 @@ export async function openAdmission(
     try {
       return await open(client, machine, again, signal);
     } catch (error) {
-      // Machines are busy when they are new. What was made by then is used, or made again, the next time.
+      // Machines are busy when they are new. What was made before is used, or made again, the next time.
       if (!hasReason(error, 'Conflict', 'AlreadyExists') || tries === TRIES) throw error;
     }
   }

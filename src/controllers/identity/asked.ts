@@ -34,7 +34,7 @@ export interface RequesterFacts {
   node: Stored<Node> | undefined;
   /** The operators of the cell keep the name of that Node for Nodes that are not KubeNode's. */
   reserved: boolean;
-  /** Which pool has the name of that Node, read live; undefined: none has. `unsigned`: UIDs of requests in it that are there, and of which no end is recorded. */
+  /** Which pool has the name of that Node, read live; undefined: none has. `unsigned`: UIDs of requests in it that are there, and whose end is not recorded. */
   hold: (Pick<NameHold, 'pool' | 'ends' | 'since'> & { unsigned: readonly string[] }) | undefined;
   /** Open requests of the same requester to the same signer that were made after this one. */
   newer: number;

@@ -234,7 +234,7 @@ describe('a renewal', () => {
     expect(summary(decide(await renewal(first), known(ADMITTED, { machine: undefined })))).toBe('Deny NoMachine');
   });
 
-  it('by the token in place of a certificate is approved only where that was granted, with the key that was admitted', async () => {
+  it('by the token instead of a certificate is approved only where that was granted, with the key that was admitted', async () => {
     const token = { username: TOKEN_USER, userUID: 'account-9' };
     expect(summary(decide(await renewal(first, undefined, token), known(ADMITTED)))).toBe('Deny NotByToken');
     expect(decide(await renewal(first, undefined, token), known({ ...ADMITTED, by: 'Token' }))).toMatchObject({
@@ -244,11 +244,11 @@ describe('a renewal', () => {
     expect(summary(decide(await renewal(second, undefined, token), known({ ...ADMITTED, by: 'Token' })))).toBe('Deny KeyUnknown');
   });
 
-  it('by a certificate ends the token in its place', async () => {
+  it('by a certificate ends the token that stood for it', async () => {
     expect(decide(await renewal(first), known({ ...ADMITTED, by: 'Token' }))).toMatchObject({ record: { by: 'Certificate' } });
   });
 
-  it('is vouched for by whole vouchers of accepted keys alone, and nothing that stands in their place is an error', () => {
+  it('is vouched for by whole vouchers of accepted keys alone, and anything else instead of them is no error', () => {
     const request = Buffer.from('a request');
     const text = vouchedText(request);
     const voucher = vouch(first, request);

@@ -95,7 +95,7 @@ function renewal(asked: Asked, request: SigningRequest, bootstrap: Bootstrap, re
   if (requester.kind === 'Token' && by !== 'Token')
     return deny('NotByToken', 'this machine was admitted with a certificate; its ServiceAccount is no identity');
   const record: Bootstrap = { ...bootstrap, until: endOf(asked, nowMs) };
-  // With a certificate in use the token in its place is over.
+  // With a certificate in use the token that stood for it is over.
   if (requester.kind === 'Certificate') record.by = 'Certificate';
   const renewed = { do: 'Approve', reason: 'Renewed', message: `renewed in epoch ${epoch}` } as const;
   if (request.keySHA256 === keySHA256) return { ...renewed, record };

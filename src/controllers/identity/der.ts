@@ -20,7 +20,7 @@ export const TAG = {
   set: 0x31,
 } as const;
 
-/** Thrown for everything that is not read; the message names what, never what the bytes hold. */
+/** Thrown for everything that is not read; the message names what, never the content of the bytes. */
 export class DerError extends Error {}
 
 function readOne(bytes: Buffer, at: number): DerElement {
@@ -91,8 +91,8 @@ export function textOf(element: DerElement | undefined, what: string): string {
   const text = element.content.toString('utf8');
   // eslint-disable-next-line no-control-regex -- they are what is searched for
   if (!Buffer.from(text, 'utf8').equals(element.content) || /[\u0000-\u001f\u007f]/.test(text))
-    throw new DerError(`${what} holds characters that are not allowed`);
+    throw new DerError(`${what} contains characters that are not allowed`);
   // eslint-disable-next-line no-control-regex -- they are what is searched for
-  if (element.tag !== TAG.utf8 && /[^\u0000-\u007f]/.test(text)) throw new DerError(`${what} holds characters that are not allowed`);
+  if (element.tag !== TAG.utf8 && /[^\u0000-\u007f]/.test(text)) throw new DerError(`${what} contains characters that are not allowed`);
   return text;
 }

@@ -4,7 +4,7 @@ import { endOfCertificate, endOfHold, holdName, MOST_UNSIGNED, withIssued, withR
 const NOW = Date.parse('2026-11-20T12:00:00Z');
 const DAY = 24 * 3_600_000;
 
-it('G4f: a request counts with what it asks for, or with a year; what it got takes its place, sooner or later', () => {
+it('G4f: a request counts with what it asks for, or with a year; what it got replaces that, sooner or later', () => {
   const asked = withRequest({}, 'one', 600, NOW);
   expect(endOfHold({ ends: asked })).toBeGreaterThan(NOW + 600_000);
   const both = withRequest(asked, 'two', undefined, NOW);
@@ -30,7 +30,7 @@ it('G4f: many requests that are gone, and were never seen signed, are one entry 
   expect(endOfHold({ ends })).toBeGreaterThan(NOW + 365 * DAY);
 });
 
-it('G4f: requests that are still there keep an end of their own, which what they got takes the place of', () => {
+it('G4f: requests that are still there keep an end of their own, which the end of the certificate replaces', () => {
   const uids = Array.from({ length: 3 * MOST_UNSIGNED }, (_, each) => `uid-${each}`);
   const there = uids.slice(-MOST_UNSIGNED);
   let ends: Readonly<Record<string, string>> = {};

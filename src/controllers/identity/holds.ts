@@ -1,5 +1,5 @@
 /**
- * Which pool holds the name of a Node: the pool of the Machines for which kubelets' certificates with that name were approved, until the last of these ends. A
+ * Which pool has the name of a Node: the pool of the Machines for which kubelets' certificates with that name were approved, until the last of these ends. A
  * certificate outlives its Machine, and is valid for each Node that has that name then (docs/protocols.md#g4f).
  */
 import { controllerError } from '../shared/errors.ts';
@@ -35,7 +35,7 @@ const LATE_MS = 2 * HOUR_MS;
 /** The API server that a certificate is shown to may be behind the time that is known here (docs/protocols.md#h5). */
 const MARGIN_MS = 60_000;
 
-/** A name of a Lease has the length of that of a Node at most. */
+/** A name of a Lease is at most as long as the name of a Node. */
 export const holdName = (node: string): string =>
   node.length <= 240 ? `node-name.${node}` : `node-hash.${createHash('sha256').update(node).digest('hex')}`;
 
@@ -64,7 +64,7 @@ export function withRequest(ends: Ends, uid: string, seconds: number | undefined
   return { ...Object.fromEntries(kept), ...shared };
 }
 
-/** With what a request got, in place of what it might have got. */
+/** With what a request got, instead of what it might have got. */
 export function withIssued(ends: Ends, uid: string, endMs: number, nowMs: number): Ends {
   const { [uid]: _bound, [ISSUED]: issued, ...others } = rest(ends, nowMs);
   return { ...others, [ISSUED]: later(rfc3339(endMs), issued) };
@@ -80,7 +80,7 @@ export function endOfCertificate(base64: string): number | undefined {
   }
 }
 
-/** As it is now. Errors: those of the API, and `HoldUnreadable`: nothing is approved for a name while it is unknown which pool holds it. */
+/** As it is now. Errors: those of the API, and `HoldUnreadable`: nothing is approved for a name while it is unknown which pool has it. */
 export async function readHold(client: Client, namespace: string, node: string, signal: AbortSignal): Promise<NameHold | undefined> {
   const lease = await client.find(Leases, { namespace, name: holdName(node) }, { signal });
   if (lease === undefined) return undefined;
@@ -90,7 +90,7 @@ export async function readHold(client: Client, namespace: string, node: string, 
   if (pool === undefined || pool === '' || ends === undefined || (since !== undefined && Number.isNaN(Date.parse(since))))
     throw controllerError(
       'HoldUnreadable',
-      `Lease ${namespace}/${lease.metadata.name} does not name the pool which holds the name of Node ${node}`,
+      `Lease ${namespace}/${lease.metadata.name} does not name the pool which has the name of Node ${node}`,
     );
   return { pool, ends, since, lease };
 }

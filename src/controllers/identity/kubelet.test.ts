@@ -202,7 +202,7 @@ describe('G4: a kubelet', () => {
       'Deny NodeAmbiguous',
     ],
     [
-      'G4: two Machines of one name, of which this one has proved its Node',
+      'G4: two Machines of one name, and this one has proved its Node',
       { subject },
       agent,
       {
@@ -214,7 +214,7 @@ describe('G4: a kubelet', () => {
       'Approve NodeOfMachine',
     ],
     [
-      'G4: two Machines of one name, of which this one has claimed the Node that is absent now',
+      'G4: two Machines of one name, and this one has claimed the Node that is absent now',
       { subject },
       agent,
       { ...mine, machine: machineWith(OPEN, { nodeRef }), ofNode: [machineWith(OPEN, { nodeRef }), twin] },

@@ -67,7 +67,7 @@ export function decideKubelet(asked: Asked, known: RequesterFacts): SigningVerdi
   const node = machine.metadata.name;
   const other = known.ofNode.find(({ metadata, status }) => metadata.uid !== machine.metadata.uid && status?.nodeRef?.name === node);
   if (other !== undefined)
-    return deny('NodeOfAnother', `Node ${node} is that of Machine ${other.metadata.namespace}/${other.metadata.name}`);
+    return deny('NodeOfAnother', `Node ${node} belongs to Machine ${other.metadata.namespace}/${other.metadata.name}`);
   const wrong = nodeVerdict(node, machine, known);
   if (wrong !== undefined) return wrong;
   const twin = known.ofNode.find(({ metadata }) => metadata.uid !== machine.metadata.uid && metadata.name === node);
@@ -98,7 +98,7 @@ function nodeVerdict(name: string, machine: Stored<Machine>, { node, reserved, s
     nodeRef === undefined
       ? `its providerID is "${found}", and this Machine's "${providerID ?? ''}"`
       : `its UID is ${node.metadata.uid}, and this Machine's Node had ${nodeRef.uid}`;
-  return deny('NodeNotOfMachine', `Node ${name} exists and is not proven to be that of this Machine: ${why}`);
+  return deny('NodeNotOfMachine', `Node ${name} exists and is not proven to belong to this Machine: ${why}`);
 }
 
 /**
@@ -152,7 +152,7 @@ function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: bo
   if (!serving) {
     const { names, others } = asked.request;
     if (names.length > 0 || others.length > 0) return deny('RequestInvalid', 'a client certificate of a kubelet has no extensions');
-    return { do: 'Approve', reason: 'NodeOfMachine', message: `Node ${node} is that of this Machine` };
+    return { do: 'Approve', reason: 'NodeOfMachine', message: `Node ${node} belongs to this Machine` };
   }
   return judgeNames(asked.request, machine, node, known);
 }
@@ -206,7 +206,7 @@ function judgeNames(
   // People who may create Machines typed these addresses. Only a person who knows the machine may approve them.
   if (machine.spec.provider?.name === SSH_PROVIDER)
     return !isChosen && names.every(({ type, value }) => type === 'dns' && value === node)
-      ? { do: 'Approve', reason: 'NodeOfMachine', message: `its only name is that of Node ${node}` }
+      ? { do: 'Approve', reason: 'NodeOfMachine', message: `its only name is the name of Node ${node}` }
       : leftToPerson(newer);
   const service = names.find(({ value }) => isServiceName(value));
   if (service !== undefined) return serviceName(service.value);
@@ -228,7 +228,7 @@ function leftToPerson(newer: number): SigningVerdict {
 }
 
 /**
- * Whether the name of a Node could be that of another server, and only the person who made the Machine vouches that it is not: neither its set, which
+ * Whether the name of a Node could be the name of another server, and only the person who made the Machine vouches that it is not: neither its set, which
  * the fleet names, nor its provider, which has it in DNS, does (docs/protocols.md#g4c).
  */
 function isChosenByPeople(node: string, { metadata, spec, status }: Stored<Machine>, domains: readonly string[]): boolean {

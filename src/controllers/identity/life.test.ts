@@ -351,7 +351,7 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
     const first = await judged('first');
     expect(stateOf(first)).toMatch(/Approved|Issued/);
     const hold = async () => (await readHold(world.client, 'kubenode-system', 'a', new AbortController().signal)) ?? expect.fail('no hold');
-    // What was signed takes the place of what was asked for, and is of the signer's own making.
+    // What was signed replaces what was asked for, and is of the signer's own making.
     const held = await world.until('its end is recorded', async () => {
       const now = await hold();
       return now.ends['issued'] === undefined ? undefined : now;
@@ -481,7 +481,7 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
     expect((await open()).toSorted()).toEqual(['left-10', 'left-11', 'left-8', 'left-9']);
   });
 
-  it('gets no certificate of which the end is not recorded first', async () => {
+  it('gets no certificate whose end is not recorded first', async () => {
     await world.make();
     world.lead();
     const agent = world.start();

@@ -1,4 +1,4 @@
-/** What follows from an answer, also from that of another approver, and from what the signer makes of an approval. */
+/** What follows from an answer, also from the answer of another approver, and from what the signer makes of an approval. */
 import { SIGNERS } from '../../api/admission.ts';
 import { CertificateSigningRequests } from '../../api/builtin.ts';
 import type { Bootstrap } from '../../api/machine.ts';
@@ -12,7 +12,7 @@ import { nodeOf } from './kubelet.ts';
 import { recordBootstrap, TOKEN } from './record.ts';
 import { askedOf, conditionOf, machineOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
 
-/** The pool holds the name of that Node until the certificate ends, also where another approver approved it. Only the signer decides when it ends. */
+/** The pool has the name of that Node until the certificate ends, also where another approver approved it. Only the signer decides when it ends. */
 export async function afterIssue({ clock, namespace, signal }: IdentityDeps, request: StoredRequest, run: ReconcileContext): Promise<void> {
   if (request.spec.signerName === SIGNERS.client) return;
   const node = nodeOf(askedOf(request));

@@ -39,7 +39,7 @@ describe('a request', () => {
     });
   });
 
-  it('with alternative names in two places is none: readers of one of them would see half', async () => {
+  it('with alternative names in two extensions is none: readers of one of them would see half', async () => {
     const { pem } = await pkcs10({ names: [{ type: 'dns', value: 'a' }], moreNames: [{ type: 'dns', value: 'kubernetes' }] });
     expect(() => parseSigningRequest(base64(pem))).toThrow('alternative names are asked for twice');
   });
@@ -115,7 +115,7 @@ describe('a request is refused', () => {
     expect(() => parseSigningRequest(pem(long))).toThrow(/length/);
   });
 
-  it.each(['kubenode:machine:web:a\u0000.evil', 'a\nb'])('whose name holds control characters: %j', async (value) => {
+  it.each(['kubenode:machine:web:a\u0000.evil', 'a\nb'])('whose name contains control characters: %j', async (value) => {
     const { pem: text } = await pkcs10({ subject: [{ CN: [value] }] });
     expect(() => parseSigningRequest(base64(text))).toThrow(DerError);
   });
@@ -129,7 +129,7 @@ describe('a request is refused', () => {
   };
   const NULL = Buffer.from([0x05, 0]);
 
-  it('with a part more than it has, or another one in its place', () => {
+  it('with a part more than it has, or another one instead of it', () => {
     const [outer] = elementsOf(der);
     const [info, ...signed] = elementsOf(outer?.content ?? Buffer.alloc(0));
     const [version, subject, key, attributes] = elementsOf(info?.content ?? Buffer.alloc(0)).map(({ whole }) => whole);

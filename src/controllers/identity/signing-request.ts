@@ -42,7 +42,7 @@ const TYPES: Record<string, string> = { '1.2.840.10045.4.3': 'ec', '1.2.840.1135
 const LONGEST = 16 * 1024;
 
 /**
- * Reads a request as it stands in `spec.request` (base64 of PEM) and verifies that its maker holds the key. Stricter than the signers are:
+ * Reads a request as it is in `spec.request` (base64 of PEM) and verifies that its maker has the key. Stricter than the signers are:
  * what it cannot read to the last byte it refuses. Throws a DerError that names why.
  */
 export function parseSigningRequest(base64: string): SigningRequest {

@@ -20,7 +20,7 @@ const entry: ComponentEntry = {
   attempt: 1,
 };
 
-/** So many machines, and a client of which it is known how many of its writes are under way at once. */
+/** So many machines, and a client that counts how many of its writes are under way at once. */
 function cell(count: number, faultOf: (nth: number) => Fault = () => 'none') {
   const api = modelApi(() => NOW);
   const set = api.create(MachineComponentSets, {

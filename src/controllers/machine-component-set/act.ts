@@ -106,7 +106,7 @@ async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<unkn
 
 /**
  * One conditioned write. Conflict and NotFound mean that the read was old: the object is read live before the next decision. A write
- * whose answer was lost is the runtime's to settle: it holds the key until a list shows what happened.
+ * whose answer was lost is the runtime's to settle: it keeps the key back until a list shows what happened.
  */
 export async function attempt<T extends Machine | MachineComponentSet>(
   overlay: Overlay<T>,

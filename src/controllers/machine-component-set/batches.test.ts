@@ -199,7 +199,7 @@ describe('B3: a machine that the set selects no more', () => {
   it.each([
     ['its batch', { batches: [1, '100%'] }],
     ['the ceiling', { ceiling: { unitDigest: 'B', nodes: 1 }, maxFailed: 3 }],
-  ])('keeps its place in %s until it is known whether the content works there', async (_what, spec) => {
+  ])('keeps its slot in %s until it is known whether the content works there', async (_what, spec) => {
     const { world, away } = await leftInFlight(spec);
     expect(world.given('2.0.0'), 'no other machine is tried').toEqual([away]);
     await world.rest();
@@ -208,7 +208,7 @@ describe('B3: a machine that the set selects no more', () => {
     expect(world.machines().filter(({ metadata }) => world.entry(metadata.name)?.failed !== undefined)).toHaveLength(1);
   });
 
-  it('keeps its place where it is selected again in the middle of it', async () => {
+  it('keeps its slot where it is selected again in the middle of it', async () => {
     const { world, away } = await leftInFlight({ batches: [1, '100%'] });
     expect(world.entry(away)).toMatchObject({ version: '2.0.0', left: true });
     world.editMachine(away, ({ metadata }) => void (metadata.labels = { in: 'yes' }));
@@ -233,7 +233,7 @@ describe('B3: a machine that the set selects no more', () => {
   it.each([
     ['is deleted', (machine: Stored<Machine>) => void (machine.metadata.deletionTimestamp = '2026-11-20T00:10:00Z')],
     ['is held', (machine: Stored<Machine>) => void (machine.spec.hold = true)],
-  ])('gives its place to another once it %s', async (_what, change) => {
+  ])('gives its slot to another once it %s', async (_what, change) => {
     const { world, away } = await leftInFlight({ batches: [1, '100%'] });
     world.editMachine(away, (machine) => {
       machine.metadata.finalizers = ['kubenode.io/machine'];
@@ -244,7 +244,7 @@ describe('B3: a machine that the set selects no more', () => {
     expect(world.given('2.0.0')).toHaveLength(2);
   });
 
-  it('gives its place to another once the content is proved there', async () => {
+  it('gives its slot to another once the content is proved there', async () => {
     const world = createWorld({ machines: 0 });
     for (let count = 0; count < 3; count++) world.join({ in: 'yes' });
     world.set({ version: '1.0.0', selector: { in: 'yes' }, batches: [1, '100%'] });
@@ -528,7 +528,7 @@ describe('B5: joiners', () => {
 });
 
 describe('B5: joiners', () => {
-  it('keep the target that they hold when an older machine comes back', async () => {
+  it('keep the target that they have when an older machine comes back', async () => {
     let isGranted = true;
     const world = createWorld({ machines: 0, waits: () => !isGranted });
     const [away, member] = [world.join({ in: 'yes' }), world.join({ in: 'yes' })];
@@ -561,9 +561,9 @@ describe('B5: joiners', () => {
     const most = new Map<number, number>();
     for (let round = 0; round < 60; round++) {
       await world.round();
-      const holding = joiners.filter((name) => world.entry(name)?.version === '2.0.0');
-      const proved = holding.filter((name) => world.machine(name).status?.verified?.[0]?.version === '2.0.0').length;
-      most.set(proved, Math.max(most.get(proved) ?? 0, holding.length));
+      const given = joiners.filter((name) => world.entry(name)?.version === '2.0.0');
+      const proved = given.filter((name) => world.machine(name).status?.verified?.[0]?.version === '2.0.0').length;
+      most.set(proved, Math.max(most.get(proved) ?? 0, given.length));
     }
     expect(most.get(0)).toBe(1);
     expect(most.get(1)).toBe(4);
@@ -770,7 +770,7 @@ describe('B6: offline machines', () => {
     }
   }
 
-  it('a machine whose agent is dead holds up no other for ever, though its kubelet lives', async () => {
+  it('a machine whose agent is dead blocks no other for ever, though its kubelet lives', async () => {
     const world = await verifiedWorld({ machines: 6 });
     await kubeletAlone(world, 'm0', 80);
     expect(world.status().offline).toBe(1);
@@ -898,7 +898,7 @@ describe('B8: canary', () => {
     expect(world.status()).toMatchObject({ verified: { version: '1.0.0' }, revision: { number: 2 } });
   });
 
-  it('B3: a machine that is no canary any more keeps its place until it is known whether the canary content works there', async () => {
+  it('B3: a machine that is no canary any more keeps its slot until it is known whether the canary content works there', async () => {
     const world = createWorld({ machines: 0, fails: (_machine, entry) => entry.version === '2.0.0' });
     for (let count = 0; count < 3; count++) world.join({ canary: 'yes' });
     world.set({ version: '1.0.0', batches: ['100%'] });

@@ -14,7 +14,7 @@ export interface BatchState {
   room: number;
 }
 
-/** docs/protocols.md#b3, #b8: each content that a set gives, its own and its canary's, is proven by the machines that hold that very content. */
+/** docs/protocols.md#b3, #b8: each content that a set gives, its own and its canary's, is proven by the machines that have that very content. */
 export interface SetBatches {
   /** What the status reports: the batches of the main content; once they have passed, those of the canary. */
   shown: BatchState;
@@ -48,7 +48,7 @@ export function roomFor({ byContent, havePassed }: SetBatches, content: Content,
 }
 
 /**
- * Content in flight on a machine that is to have other content now, or none, or that left in the middle of it and is selected again. It takes a place of the
+ * Content in flight on a machine that is to have other content now, or none, or that left in the middle of it and is selected again. It takes a slot of the
  * batch under way, and is no part of it.
  */
 function withPlacesOf({ length }: readonly Standing[], state: BatchState): BatchState {
@@ -57,14 +57,14 @@ function withPlacesOf({ length }: readonly Standing[], state: BatchState): Batch
 
 /**
  * `members`: all that have one content as their target. Those that were there when the content came go first; those that the set selected later
- * follow in batches of their own, so that the many that hold it already do not open the last batch for them (docs/protocols.md#b5).
+ * follow in batches of their own, so that the many that have it already do not open the last batch for them (docs/protocols.md#b5).
  */
 function batchState(batches: readonly CountOrPercent[], members: readonly Standing[]): BatchState {
   const cohorts = [...new Set(members.map((each) => each.cohort))].toSorted((a, b) => a - b);
   let last: BatchState | undefined;
   for (const cohort of cohorts) {
     const own = members.filter((each) => each.cohort === cohort);
-    const later = members.filter((each) => each.cohort > cohort && each.holds && isInFlight(each));
+    const later = members.filter((each) => each.cohort > cohort && each.isGiven && isInFlight(each));
     // An earlier cohort has passed, so one of its members has.
     last = cohortState(batches, cohort, own, last !== undefined);
     if (last.current !== undefined) return withPlacesOf(later, last);
@@ -73,13 +73,13 @@ function batchState(batches: readonly CountOrPercent[], members: readonly Standi
 }
 
 /**
- * A batch has passed when as many members as it has places hold the content with evidence, through soak, or all that can: those
- * that failed and those set aside are not waited for, and leave their places to others, so a first batch of one whose machine
+ * A batch has passed when as many members as it has slots have the content with evidence, through soak, or all that can: those
+ * that failed and those set aside are not waited for, and leave their slots to others, so a first batch of one whose machine
  * failed or died is tried on the next one and not waved through. At least one member must pass, ever.
  */
 function cohortState(batches: readonly CountOrPercent[], cohort: number, members: readonly Standing[], hasPassing: boolean): BatchState {
   const sizes = resolveBatches(batches, members.length);
-  const given = members.filter((each) => each.holds && !each.isAside);
+  const given = members.filter((each) => each.isGiven && !each.isAside);
   const passing = given.filter((each) => each.passes).length;
   const waitedFor = members.filter((each) => !each.hasFailed && !each.isAside).length;
   const isProved = passing > 0 || (hasPassing && waitedFor === 0);

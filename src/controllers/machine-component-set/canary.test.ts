@@ -1,4 +1,4 @@
-/** A set gives two contents where it has a canary: each is tried, and proven, by the machines that hold that very content (docs/protocols.md#b3, #b4, #b8, #e2). */
+/** A set gives two contents where it has a canary: each is tried, and proven, by the machines that have that very content (docs/protocols.md#b3, #b4, #b8, #e2). */
 import { describe, expect, it } from 'vitest';
 import { createWorld, type World } from './testing/world.ts';
 

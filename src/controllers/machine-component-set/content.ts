@@ -32,7 +32,7 @@ export function contentFrom(action: Content['action'], from: { version: string; 
 export interface Targets {
   main: Content;
   canary: Content | undefined;
-  /** What this machine should hold once its batch has come. */
+  /** What this machine should have once its batch has come. */
   of(machine: Machine): Content;
   isCanary(machine: Machine): boolean;
 }

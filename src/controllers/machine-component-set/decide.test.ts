@@ -239,7 +239,7 @@ describe('B4, B6: a set halts', () => {
     expect(facts.halted?.message).toBe('1 failed, maxFailed is 1: web/gone');
   });
 
-  test('with more machines offline than may be set aside, of which those that a human holds are none', () => {
+  test('with more machines offline than may be set aside, where those that a human puts on hold do not count', () => {
     const offline = (name: string): MemberView => passing(name, { agentUnseenMs: 601_000 });
     const held = (name: string): MemberView => passing(name, { spec: { hold: true } });
     const policy: Spec = { offlinePolicy: { maxOfflineFraction: 2 } };
@@ -290,7 +290,7 @@ describe('E4: the ceiling', () => {
     return [writes.filter(({ lane }) => lane !== 'Leave').length, facts.overCeiling];
   };
 
-  test('bounds how many are given the content, and counts those that it holds back', () => {
+  test('bounds how many are given the content, and counts those that it delays', () => {
     expect(under(2, many(5, waiting))).toEqual([2, 3]);
     expect(under(0, many(2, waiting))).toEqual([0, 2]);
     expect(decided(many(5, waiting)).writes).toHaveLength(5);
@@ -322,12 +322,12 @@ describe('E4: the ceiling', () => {
     expect(under(1, many(3, fresh))).toEqual([1, 2]);
     expect(under(1, many(3, fresh), { status: verified1 })).toEqual([1, 2]);
     expect(under(1, many(3, fresh), { status: verified2 })).toEqual([3, 0]);
-    const held = (name: string): MemberView => given(name, { isNew: true });
-    expect(under(1, [...many(3, held), ...many(2, waiting, 'w')], { status: verified2 })).toEqual([1, 1]);
-    expect(under(4, [...many(3, held), ...many(2, waiting, 'w')], { status: verified1 })).toEqual([1, 1]);
+    const busy = (name: string): MemberView => given(name, { isNew: true });
+    expect(under(1, [...many(3, busy), ...many(2, waiting, 'w')], { status: verified2 })).toEqual([1, 1]);
+    expect(under(4, [...many(3, busy), ...many(2, waiting, 'w')], { status: verified1 })).toEqual([1, 1]);
   });
 
-  test('keeps the places of those that get what is not verified from those that get what is', () => {
+  test('keeps the slots of those that get what is not verified from those that get what is', () => {
     const canary = { version: '3.0.0', selector: { canary: 'yes' } };
     const machines = [...many(8, fresh), fresh('c', { labels: { canary: 'yes' } })];
     const { writes, facts } = decided(machines, setOf({ ...ceiling(1), canary }, verified2));
@@ -403,7 +403,7 @@ describe('A6: an entry that asks for the content already', () => {
     expect(adopted({ entry: theirs, reported: report(own), verified: [record('2.0.0', 9)] })).toMatchObject({ by: 'Adopt', setUID: 's' });
   });
 
-  test('becomes that of a machine that is added, where it comes back', () => {
+  test('becomes the standing of a machine that is added, where it comes back', () => {
     const away = { ...own, left: true as const };
     expect(adopted({ entry: away })).toEqual({ ...own, joinedRevision: NUMBER, attempt: 1, by: 'Adopt' });
     expect(adopted({ entry: away, verified: [record('2.0.0', 9)] })).toMatchObject({ by: 'Adopt', revision: 9 });

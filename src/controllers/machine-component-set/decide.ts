@@ -38,7 +38,7 @@ export interface ComponentSetFacts {
   writes: number;
   /** Machines that would be written now, were it not for this. */
   obstacles: MemberObstacle[];
-  /** Forward writes that only the ceiling holds back. */
+  /** Forward writes that only the ceiling delays. */
   overCeiling: number;
   /** Machines whose set of wanted components lacks one that this one requires. */
   requirements: string[];
@@ -164,7 +164,7 @@ function planWrites(
 
 /** docs/protocols.md#b3: batches bound how much of what is in use is put at risk. New machines have nothing to lose, and need not wait for one another. */
 function isNobodyInUseWaiting({ members, joiners }: Standings): boolean {
-  return [...members, ...joiners].every((each) => each.holds || isNew(each.machine));
+  return [...members, ...joiners].every((each) => each.isGiven || isNew(each.machine));
 }
 
 /** docs/protocols.md#b5: a machine that comes back later counts as added, though it has an entry. The verdict on the machines inside must not apply to it. */
@@ -232,8 +232,8 @@ function ceilingRoom(set: MachineComponentSet, { members, joiners, former }: Sta
   if (ceiling === undefined) return Infinity;
   const nodes = ceiling.unitDigest === unitDigest ? ceiling.nodes : 0;
   const counts = (each: Standing): boolean => isUnverified(set, each.target) || !isNew(each.machine);
-  const given = [...members, ...joiners].filter((each) => (each.holds || each.hasFailed) && counts(each)).length;
-  const left = former.filter((each) => !isDeleting(each.machine) && (each.hasFailed || (each.holds && isInFlight(each)))).length;
+  const given = [...members, ...joiners].filter((each) => (each.isGiven || each.hasFailed) && counts(each)).length;
+  const left = former.filter((each) => !isDeleting(each.machine) && (each.hasFailed || (each.isGiven && isInFlight(each)))).length;
   return nodes - given - left;
 }
 

@@ -371,7 +371,7 @@ describe('what a machine cannot be given', () => {
   });
 
   it.each(['hold', 'paused'] as const)(
-    'a machine with spec.%s holds up no other for ever: it is set aside, and follows when it is let go',
+    'a machine with spec.%s blocks no other for ever: it is set aside, and follows when it is let go',
     async (field) => {
       const world = await verifiedWorld({ machines: 4 });
       world.editMachine('m1', (machine) => void (machine.spec[field] = true));
@@ -386,7 +386,7 @@ describe('what a machine cannot be given', () => {
     },
   );
 
-  it('many that humans hold do not halt the set; many whose nodes report a hold do', async () => {
+  it('many that humans put on hold do not halt the set; many whose nodes report a hold do', async () => {
     const world = await verifiedWorld({ machines: 4 });
     for (const name of ['m0', 'm1']) world.editMachine(name, (machine) => void (machine.spec.hold = true));
     await world.rest();

@@ -42,7 +42,7 @@ describe('invariant 3: evidence', () => {
     ['an older revision that runs', { ...good, running: 3 }, 'b', true, 'revision 4'],
     ['other content', { ...good, content: 'x' }, 'b', true, 'other content'],
     ['a component that only is unhealthy', { ...good, state: 'Unhealthy' as const }, 'b', true, 'Unhealthy'],
-    ['probes that held in the boot before', good, 'c', true, 'this boot'],
+    ['probes that succeeded in the boot before', good, 'c', true, 'this boot'],
     ['an agent without a boot', good, undefined, true, 'this boot'],
     ['an agent without a fresh Lease', good, 'b', false, 'does not renew its Lease'],
   ])('is not %s', (_what, reported, bootID, agentFresh, message) => {
@@ -58,7 +58,7 @@ describe('invariant 3: evidence', () => {
 });
 
 describe('E2: evidence of a unit', () => {
-  it('latches for its digest once all members hold the content through soak', async () => {
+  it('latches for its digest once all members have the content through soak', async () => {
     const world = await verifiedWorld({ machines: 3 }, { soakSeconds: 60 });
     expect(world.status().evidence?.unitDigest).toBe('A');
     world.set({ version: '2.0.0', unitDigest: 'B' });

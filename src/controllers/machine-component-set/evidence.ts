@@ -13,7 +13,7 @@ export interface EvidenceInput {
 /**
  * What is still missing until the agent's report proves that an entry is carried out and works; undefined: nothing.
  * A report is evidence only for this revision, this content and this boot (invariant 3), and only from an agent that is alive:
- * `running` names a revision only after the switch to it, and `bootID` only after its probes held since.
+ * `running` names a revision only after the switch to it, and `bootID` only after its probes succeeded since.
  */
 export function missingEvidence(input: EvidenceInput): string | undefined {
   const { entry, reported } = input;
@@ -23,7 +23,7 @@ export function missingEvidence(input: EvidenceInput): string | undefined {
   if (entry.action === 'Remove') return reported.state === 'Removed' ? undefined : `it is ${reported.state}`;
   if (reported.content !== idOf(entry)) return 'other content runs';
   if (reported.state !== 'Healthy') return `it is ${reported.state}`;
-  if (input.bootID === undefined || reported.bootID !== input.bootID) return 'its probes have not held in this boot';
+  if (input.bootID === undefined || reported.bootID !== input.bootID) return 'its probes have not succeeded in this boot';
   return undefined;
 }
 
@@ -36,7 +36,7 @@ export function soakOf(machine: Machine, entry: ComponentEntry): { since: number
   return soak && { since: Date.parse(soak.since), done: soak.done === true };
 }
 
-/** Whether this very revision of the entry was held through its soak. */
+/** Whether this very revision of the entry lasted through its soak. */
 export function isVerified(machine: Machine, entry: ComponentEntry): boolean {
   if (entry.action === 'Remove') return soakOf(machine, entry)?.done === true;
   return (machine.status?.verified ?? []).some(

@@ -163,7 +163,7 @@ describe('B4: the record of failures', () => {
     expect(found([well], [record('a')])).toHaveLength(1);
   });
 
-  test('has no more than it may hold', () => {
+  test('has no more than its limit', () => {
     expect(found(Array.from({ length: MAX_FAILURES + 5 }, (_, index) => standing(`m${index}`)))).toHaveLength(MAX_FAILURES);
   });
 });

@@ -7,7 +7,7 @@ import type { Standing } from './standing.ts';
 
 export type FailureRecord = NonNullable<NonNullable<MachineComponentSet['status']>['failures']>[number];
 
-/** As many as `status.failures` holds. A set whose record is full is halted, with any maxFailed: what comes after could not be counted. */
+/** The limit of `status.failures`. A set whose record is full is halted, with any maxFailed: what comes after could not be counted. */
 export const MAX_FAILURES = 100;
 const MESSAGE = 256;
 

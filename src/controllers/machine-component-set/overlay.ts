@@ -6,7 +6,7 @@ import { compareVersions } from '../../kube/resource-version.ts';
 
 /**
  * What this process knows and its store does not show yet: answers to its own writes and live reads, until the store has passed them.
- * `kube/writes.ts` holds a key until its writes are seen. With the overlay one run can decide again before that.
+ * `kube/writes.ts` keeps a key back until its writes are seen. With the overlay one run can decide again before that.
  */
 export interface Overlay<T extends KubeObject> {
   /** An answer of the server. */

@@ -84,7 +84,7 @@ describe('B9: what is planned for a set', () => {
     expect([settle, hasMore, status.epoch]).toEqual([[], false, 4]);
   });
 
-  test('is at most 50 entries at once, of which no other is announced', () => {
+  test('is at most 50 entries at once, and no other is announced', () => {
     for (const [count, hasMore] of [
       [50, false],
       [51, true],
@@ -123,7 +123,7 @@ describe('B9: what is planned for a set', () => {
     expect(stampedWith(uncounted(), 4)).toEqual({ epoch: 4 });
   });
 
-  test('holds for the very set that was read, and no other version of it', () => {
+  test('is valid for the very set that was read, and no other version of it', () => {
     const set = setOf();
     const live = (change: object): Stored<MachineComponentSet> => ({ ...set, metadata: { ...set.metadata, ...change } });
     expect(isSame(live({}), set)).toBe(true);

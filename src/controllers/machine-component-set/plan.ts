@@ -65,7 +65,7 @@ function decide(view: SetView): ReturnType<typeof decideSet> {
   try {
     return decideSet(view);
   } catch (error) {
-    // Refused by the CRD as well; an older server may hold one all the same.
+    // Refused by the CRD as well; an older server may have one all the same.
     if (isCoded(error, objectErrorCodes, 'InvalidBatches', 'InvalidCount')) throw new TerminalError(messageOf(error), { cause: error });
     throw error;
   }

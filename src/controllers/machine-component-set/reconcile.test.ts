@@ -112,7 +112,7 @@ function cell(count: number, spec: Partial<MachineComponentSet['spec']> = {}) {
   return { api, createSet, join, set, machine, entryOf, edit, given, give, ownEntry, leader };
 }
 
-/** The machine holds the content, proves it, and was verified. */
+/** The machine has the content, proves it, and was verified. */
 function prove(status: NonNullable<Machine['status']>, entry: ComponentEntry): void {
   const { name, version, revision, setUID } = entry;
   status.components = [{ name, version, revision, running: revision, content: contentOf(entry), state: 'Healthy', bootID: 'b' }];

@@ -33,7 +33,7 @@ function machine(name: string, status: Machine['status'] = {}): Stored<Machine> 
   };
 }
 
-/** Holds the content, and nothing is known of it yet. */
+/** Has the content, and nothing is known of it yet. */
 function standing(name: string, change: Partial<Standing> = {}): Standing {
   return {
     machine: machine(name),
@@ -48,7 +48,7 @@ function standing(name: string, change: Partial<Standing> = {}): Standing {
     target,
     isJoiner: false,
     cohort: 0,
-    holds: true,
+    isGiven: true,
     hasFailed: false,
     failure: undefined,
     isAside: false,
@@ -247,7 +247,7 @@ describe('E2, E3: evidence and what was verified', () => {
       of('d', passed),
       of('c', { proves: true }),
       of('b'),
-      of('a', { holds: false }),
+      of('a', { isGiven: false }),
       standing('z', passed),
     ];
     const canary = { selector: { a: 'b' }, version: '3' };
@@ -284,10 +284,10 @@ describe('Progressing reports the first thing that a person who waits should kno
   const obstacle = { machine: 'web/a', reason: 'Held' as const, message: 'a is held' };
   const missing = { machine: 'web/b', reason: 'ComponentMissing' as const, message: 'no component' };
   const halted = { reason: 'MaxFailed' as const, message: '1 failed' };
-  const idle = standing('a', { holds: false });
+  const idle = standing('a', { isGiven: false });
   const all = [standing('a', passed)];
   const refused = standing('a', {
-    holds: true,
+    isGiven: true,
     machine: machine('a', { verdict: { allowed: false, limit: 'p/few', wouldPassWhen: '13:00' } }),
     reported: waiting,
   });

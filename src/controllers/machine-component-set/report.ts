@@ -90,7 +90,7 @@ function canaryOf(all: readonly Standing[], facts: ComponentSetFacts): NonNullab
   return all
     .filter((each) => idOf(each.target) !== main)
     .map((each) => {
-      const state = each.hasFailed ? 'Failed' : each.passes ? 'Verified' : each.proves ? 'Soaking' : each.holds ? 'Updating' : 'Pending';
+      const state = each.hasFailed ? 'Failed' : each.passes ? 'Verified' : each.proves ? 'Soaking' : each.isGiven ? 'Updating' : 'Pending';
       const message = each.hasFailed ? (each.entry?.failed?.message ?? each.failure?.message) : undefined;
       return { machine: keyOf(each.machine.metadata), state, ...(message === undefined ? {} : { message: message.slice(0, MESSAGE) }) };
     })
@@ -166,24 +166,24 @@ function progressing(view: SetView, facts: ComponentSetFacts, all: readonly Stan
   if (view.conflicts.length > 0) return { status: 'False', reason: 'Conflict', message: 'another set selects the same machines' };
   if (halted !== undefined) return { status: 'False', reason: 'Halted', message: halted.message };
   if (all.length === 0) return { status: 'False', reason: 'NoMachines', message: 'the set selects no machine' };
-  const isDone = facts.isComplete && all.every((each) => each.holds || each.hasFailed || each.isAside);
+  const isDone = facts.isComplete && all.every((each) => each.isGiven || each.hasFailed || each.isAside);
   if (isDone) return { status: 'False', reason: 'Complete', message: `${set.spec.componentName} ${facts.revision.version}` };
   if (set.spec.paused === true) return { status: 'False', reason: 'Paused', message: 'spec.paused' };
 
   const found = obstacles.find((each) => each.reason === 'ComponentMissing' || each.reason === 'NoPlatform') ?? obstacles[0];
   const others = obstacles.length > 1 ? ` and ${obstacles.length - 1} more` : '';
   const at = batches.current === undefined ? 'machines that came later follow' : `batch ${batches.current + 1} of ${batches.sizes.length}`;
-  const isMoving = facts.writes > 0 || all.some((each) => each.holds && !each.passes && !each.isAside);
+  const isMoving = facts.writes > 0 || all.some((each) => each.isGiven && !each.passes && !each.isAside);
   if (found !== undefined && (!isMoving || found.reason === 'ComponentMissing' || found.reason === 'NoPlatform')) {
     return { status: 'False', reason: found.reason, message: `${at}: ${found.message}${others}` };
   }
-  if (facts.overCeiling > 0 && all.every((each) => !each.holds || each.passes || each.isAside)) {
+  if (facts.overCeiling > 0 && all.every((each) => !each.isGiven || each.passes || each.isAside)) {
     return { status: 'False', reason: 'Ceiling', message: `${at}: spec.ceiling lets no more machines go` };
   }
-  const left = isMoving ? undefined : facts.standings.former.find((each) => each.holds && isInFlight(each));
+  const left = isMoving ? undefined : facts.standings.former.find((each) => each.isGiven && isInFlight(each));
   const leftText = left === undefined ? '' : `; ${keyOf(left.machine.metadata)} was given this content and is selected no more`;
   const waiting = found === undefined ? `${refusalOf(all)}${leftText}` : `; ${found.message}${others}`;
-  const soaking = all.some((each) => each.proves && !each.passes) && !all.some((each) => each.holds && !each.proves && !each.isAside);
+  const soaking = all.some((each) => each.proves && !each.passes) && !all.some((each) => each.isGiven && !each.proves && !each.isAside);
   return { status: 'True', reason: soaking ? 'Soaking' : 'RollingOut', message: `${at}${waiting}` };
 }
 

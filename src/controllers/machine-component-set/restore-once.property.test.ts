@@ -130,7 +130,7 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
   function serve(act: 'Order' | 'WriteCancelled'): void {
     const machine = world.machine(name);
     const order = machine.spec.operation;
-    // The reservation of what runs is still held.
+    // The reservation of what runs is still there.
     if (order !== undefined && order.kind !== 'Cancelled' && endOf(machine) === undefined) return;
     const nowMs = world.clock.now();
     const sets = new Map(

@@ -165,7 +165,7 @@ function createJudge(world: World): Judge {
       if (written.length > 0) expect(set.spec.paused ?? false, 'a paused set gives nothing').toBe(false);
       if (forward.length === 0) return;
 
-      // docs/protocols.md#b3: never more in flight than the batch under way has places.
+      // docs/protocols.md#b3: never more in flight than the batch under way has slots.
       const members = [...world.agents.keys()].filter((name) => {
         const entry = world.entry(name);
         const failed = world.machine(name).status?.components?.[0]?.failed?.revision === entry?.revision;
@@ -183,8 +183,8 @@ function createJudge(world: World): Judge {
       };
       const isFree = [...world.agents.keys()].every((name) => {
         const seen = world.process.sees(name)?.spec.components?.find((entry) => entry.name === 'kubelet');
-        const holds = [seen, snapshot.get(name)].some((entry) => entry !== undefined && contentOf(entry) === target(name));
-        return holds || isSeenNew(name) || world.process.sees(name) === undefined;
+        const isThere = [seen, snapshot.get(name)].some((entry) => entry !== undefined && contentOf(entry) === target(name));
+        return isThere || isSeenNew(name) || world.process.sees(name) === undefined;
       });
       for (const { machine, after } of isFree ? forward : []) if (isSeenNew(machine)) givenNew.set(machine, contentOf(after));
       const holders = members.filter((name) => {

@@ -42,7 +42,7 @@ function standing(change: Partial<Standing> = {}): Standing {
     target: main,
     isJoiner: false,
     cohort: 0,
-    holds: false,
+    isGiven: false,
     hasFailed: false,
     failure: undefined,
     isAside: false,
@@ -53,8 +53,8 @@ function standing(change: Partial<Standing> = {}): Standing {
   };
 }
 const waiting = standing();
-const given = standing({ entry, holds: true });
-const passing = standing({ entry, holds: true, proves: true, passes: true });
+const given = standing({ entry, isGiven: true });
+const passing = standing({ entry, isGiven: true, proves: true, passes: true });
 const failed = standing({ entry, hasFailed: true });
 const aside = standing({ isAside: true });
 const of = (cohort: number, each: Standing): Standing => ({ ...each, cohort });
@@ -68,7 +68,7 @@ const stateOf = (members: Standing[], former: Standing[] = []) => {
 const PASSED = { current: undefined, room: Infinity };
 
 describe('B3: the batch under way', () => {
-  test('has room for as many as were not given the content, and passes with as many as it has places', () => {
+  test('has room for as many as were not given the content, and passes with as many as it has slots', () => {
     expect(batchesOf(times(8, waiting)).shown).toEqual({ cohort: 0, sizes: [2, 4, 8], current: 0, room: 2 });
     expect(stateOf([given, ...times(7, waiting)])).toEqual({ current: 0, room: 1 });
     expect(stateOf([passing, given, ...times(6, waiting)])).toEqual({ current: 0, room: 0 });
@@ -78,11 +78,11 @@ describe('B3: the batch under way', () => {
     expect(stateOf(times(8, passing))).toEqual(PASSED);
   });
 
-  test('has no room where more were given the content than it has places', () => {
+  test('has no room where more were given the content than it has slots', () => {
     expect(stateOf([...times(4, given), ...times(4, waiting)])).toEqual({ current: 0, room: 0 });
   });
 
-  test('does not wait for machines that failed or are set aside, and leaves their places to others', () => {
+  test('does not wait for machines that failed or are set aside, and leaves their slots to others', () => {
     expect(stateOf([passing, failed])).toEqual(PASSED);
     expect(stateOf([passing, aside])).toEqual(PASSED);
     expect(stateOf([passing, passing, failed, aside, waiting, ...times(3, passing)])).toEqual({ current: 2, room: 3 });
@@ -123,10 +123,10 @@ describe('B5: machines that were added', () => {
     expect(stateOf([failed, of(6, failed)])).toEqual({ current: 0, room: 1 });
   });
 
-  test('take places of the batch under way with what is in flight there', () => {
+  test('take slots of the batch under way with what is in flight there', () => {
     expect(stateOf([...times(8, waiting), of(6, given)])).toEqual({ current: 0, room: 1 });
     expect(stateOf([...times(8, waiting), ...times(3, of(6, given))])).toEqual({ current: 0, room: 0 });
-    const verified = standing({ entry, holds: true });
+    const verified = standing({ entry, isGiven: true });
     verified.machine = { ...verified.machine, status: { ...verified.machine.status, verified: [{ ...entry, bootID: 'b', since: AT }] } };
     expect(stateOf([...times(8, waiting), of(6, verified)])).toEqual({ current: 0, room: 2 });
     expect(stateOf([...times(8, waiting), of(6, { ...waiting, entry: { ...before, revision: 8 } })])).toEqual({ current: 0, room: 2 });
@@ -134,7 +134,7 @@ describe('B5: machines that were added', () => {
 });
 
 describe('B3: what is in flight on machines that are to have it no more', () => {
-  test('takes places of the batch under way', () => {
+  test('takes slots of the batch under way', () => {
     expect(stateOf(times(8, waiting), [given])).toEqual({ current: 0, room: 1 });
     expect(stateOf(times(8, waiting), times(3, given))).toEqual({ current: 0, room: 0 });
     expect(stateOf(times(8, waiting), [passing, failed, aside, { ...given, isOwn: false }])).toEqual({ current: 0, room: 1 });
@@ -144,7 +144,7 @@ describe('B3: what is in flight on machines that are to have it no more', () => 
     });
   });
 
-  test('of a canary takes places of the batches of the canary alone, and the other way round', () => {
+  test('of a canary takes slots of the batches of the canary alone, and the other way round', () => {
     const isCanary = standing({ target: canary });
     const promoted = standing({ entry: { ...entry, version: '3.0.0' } });
     const chosen = standing({ entry, target: canary });
@@ -162,9 +162,9 @@ describe('B3: what is in flight on machines that are to have it no more', () => 
 
 describe('B8: each content has batches of its own', () => {
   const canaries = times(4, standing({ target: canary }));
-  const proved = times(4, standing({ target: canary, entry: { ...entry, version: '3.0.0' }, holds: true, proves: true, passes: true }));
+  const proved = times(4, standing({ target: canary, entry: { ...entry, version: '3.0.0' }, isGiven: true, proves: true, passes: true }));
 
-  test('of which the status shows those of the others first, then those of the canary', () => {
+  test('whose status shows the batches of the others first, then those of the canary', () => {
     expect(batchesOf([...canaries, ...times(8, waiting)])).toMatchObject({ shown: { sizes: [2, 4, 8], current: 0 }, havePassed: false });
     expect(batchesOf([...canaries, ...times(8, passing)])).toMatchObject({ shown: { sizes: [2, 2, 4], current: 0 }, havePassed: false });
     expect(batchesOf([...proved, ...times(8, waiting)])).toMatchObject({ shown: { sizes: [2, 4, 8], current: 0 }, havePassed: false });

@@ -49,7 +49,7 @@ type Change = Partial<Omit<MemberView, 'machine'>> & {
   isDeleted?: boolean;
 };
 
-/** A machine in use that holds the content and proves it. */
+/** A machine in use that has the content and proves it. */
 function viewOf({ name = 'a', spec = {}, status = {}, isDeleted = false, ...change }: Change = {}): MemberView {
   const machine: Stored<Machine> = {
     apiVersion: API_VERSION,
@@ -135,7 +135,7 @@ describe('B6: a machine that is set aside', () => {
     ]);
   });
 
-  test('is one whose node reports that it is held, or that a human holds or pauses', () => {
+  test('is one whose node reports that it is held, or that a human puts on hold or pauses', () => {
     expect(aside({ status: { agent: { hold: true } } as never })).toEqual([true, false]);
     expect(aside({ spec: { hold: true } })).toEqual([true, true]);
     expect(aside({ spec: { paused: true } })).toEqual([true, true]);
@@ -158,7 +158,7 @@ describe('B6: an agent that stops under new content while its kubelet lives', ()
   const alone: Change = { agentUnseenMs: 600_001, unseenMs: 600_000, agentFresh: false };
 
   test('has failed at it', () => {
-    expect(standing(alone)).toMatchObject({ hasFailed: true, holds: false, isAside: false, failure: { reason: 'AgentSilent' } });
+    expect(standing(alone)).toMatchObject({ hasFailed: true, isGiven: false, isAside: false, failure: { reason: 'AgentSilent' } });
   });
 
   test.each<[string, Change]>([
@@ -215,20 +215,20 @@ describe('B5: joiners', () => {
   });
 });
 
-describe('A5: what a machine holds, proves and has failed at', () => {
+describe('A5: what a machine has, proves and has failed at', () => {
   const is = (change: Change, set = setOf()) => {
-    const { holds, proves, passes, hasFailed } = standing(change, set);
-    return Object.entries({ holds, proves, passes, hasFailed }).flatMap(([name, value]) => (value ? [name] : []));
+    const { isGiven, proves, passes, hasFailed } = standing(change, set);
+    return Object.entries({ isGiven, proves, passes, hasFailed }).flatMap(([name, value]) => (value ? [name] : []));
   };
   const failed = (setRevision: number, rolloutID?: string): Change => ({
     entry: { ...entry, failed: { setRevision, attempt: 1, reason: 'x', ...(rolloutID === undefined ? {} : { rolloutID }) } },
   });
 
-  test('it holds what it was asked for, proves it by its report, and passes once it was verified', () => {
-    expect(is({ reported: undefined })).toEqual(['holds']);
-    expect(is({})).toEqual(['holds', 'proves']);
-    expect(is({ status: { verified: [verified] } })).toEqual(['holds', 'proves', 'passes']);
-    expect(is({ status: { verified: [verified] }, agentFresh: false })).toEqual(['holds']);
+  test('it has what it was asked for, proves it by its report, and passes once it was verified', () => {
+    expect(is({ reported: undefined })).toEqual(['isGiven']);
+    expect(is({})).toEqual(['isGiven', 'proves']);
+    expect(is({ status: { verified: [verified] } })).toEqual(['isGiven', 'proves', 'passes']);
+    expect(is({ status: { verified: [verified] }, agentFresh: false })).toEqual(['isGiven']);
     expect(is({ entry: { ...entry, version: '1.0.0' } })).toEqual([]);
     expect(is({ entry: { ...entry, setUID: 'other' } })).toEqual([]);
     expect(is({ entry: undefined })).toEqual([]);

@@ -19,23 +19,23 @@ export interface Standing extends MemberView {
   isOwn: boolean;
   /** It is, and the set has selected the machine ever since. */
   hasStayed: boolean;
-  /** What it should hold once its batch has come. */
+  /** What it should have once its batch has come. */
   target: Content;
   /** It is new, and something verified waits for it (docs/protocols.md#b5). */
   isJoiner: boolean;
   /** 0 for those that were given something before this content came, else the setRevision with which they came. Each goes in its own batches. */
   cohort: number;
   /** Its entry asks for the target, and nothing shows that this failed. */
-  holds: boolean;
+  isGiven: boolean;
   /** It failed in this revision and is not tried again (docs/protocols.md#a5). */
   hasFailed: boolean;
   /** How, as long as the entry does not record it itself. */
   failure: Failure | undefined;
   /** Stale beyond the policy, or held or paused, so not waited for (docs/protocols.md#b6). */
   isAside: boolean;
-  /** It is aside because a human holds or pauses the Machine. */
+  /** It is aside because a human puts the Machine on hold or pauses it. */
   isHeld: boolean;
-  /** Holds the target and proves it now. */
+  /** Has the target and proves it now. */
   proves: boolean;
   /** Proves the target and went through its soak. */
   passes: boolean;
@@ -45,7 +45,7 @@ export interface Standing extends MemberView {
 export interface Standings {
   members: Standing[];
   joiners: Standing[];
-  /** Not given anything any more; what failed there counts, and what is in flight there keeps its place (docs/protocols.md#b3). */
+  /** Not given anything any more; what failed there counts, and what is in flight there keeps its slot (docs/protocols.md#b3). */
   former: Standing[];
 }
 
@@ -92,7 +92,7 @@ function afterMs(set: MachineComponentSet): number {
   return Math.max(set.spec.offlinePolicy?.afterSeconds ?? DEFAULT_OFFLINE_AFTER_SECONDS, SHORTEST_OFFLINE_SECONDS) * 1000;
 }
 
-/** Nothing new begins there because a human holds or pauses it: it is not waited for, and no sign of trouble either. */
+/** Nothing new begins there because a human puts it on hold or pauses it: it is not waited for, and no sign of trouble either. */
 function isStopped({ spec }: Machine): boolean {
   return spec.hold === true || spec.paused === true;
 }
@@ -120,9 +120,9 @@ function standingOf(
   const failure = spent ?? (isOwn ? (unrecordedFailure(machine, entry, reported) ?? lostBy(view, entry, asksTarget, limitMs)) : undefined);
   const failsNow = failure !== undefined && (spent !== undefined || asksTarget || (entry?.setRevision ?? 0) >= revision.since);
   const hasFailed = failsNow || (isOwn && isInEffect(entry.failed, revision, set.spec.rolloutID));
-  const holds = asksTarget && !hasFailed && entry.failed === undefined;
+  const isGiven = asksTarget && !hasFailed && entry.failed === undefined;
   const bootID = machine.status?.agent?.bootID;
-  const proves = holds && missingEvidence({ entry, reported, bootID, agentFresh: view.agentFresh }) === undefined;
+  const proves = isGiven && missingEvidence({ entry, reported, bootID, agentFresh: view.agentFresh }) === undefined;
   return {
     ...view,
     isOwn,
@@ -130,7 +130,7 @@ function standingOf(
     target,
     isJoiner: anythingVerified && isNew(machine),
     cohort: hasStayed ? (entry.joinedRevision < revision.since ? 0 : entry.joinedRevision) : revision.number,
-    holds,
+    isGiven: isGiven,
     hasFailed,
     failure,
     isAside: !hasFailed && (isSetAside(view, limitMs) || isStopped(machine)),

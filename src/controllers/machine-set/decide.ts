@@ -59,7 +59,7 @@ function isBeingMade(machine: Machine): boolean {
 
 /**
  * A machine that is being deleted still counts. So there are never more than `replicas`, also while a remedy replaces machines that come up broken again, and no
- * machine is made in the place of one that cannot be drained.
+ * machine is made instead of one that cannot be drained.
  */
 export function decideMachineSet(view: MachineSetView): MachineSetDecision {
   const { set, machines } = view;
@@ -68,11 +68,11 @@ export function decideMachineSet(view: MachineSetView): MachineSetDecision {
   if (set.spec.paused === true) return { create: [], sync: [] };
   const sync = alive.filter((machine) => machine.spec.paused !== true);
 
-  const places = Math.max(0, replicas - machines.length);
-  // A failed machine counts for maxFailed and takes no place here: with few places maxFailed could never be reached otherwise.
+  const slots = Math.max(0, replicas - machines.length);
+  // A failed machine counts for maxFailed and takes no slot here: with few slots maxFailed could never be reached otherwise.
   const inFlight = alive.filter((machine) => isBeingMade(machine) && !hasFailed(view, machine)).length;
   const room = hasTooManyFailed(view) ? 0 : Math.max(0, (set.spec.maxInFlight ?? DEFAULT_IN_FLIGHT) - inFlight);
-  const count = Math.min(places, room);
+  const count = Math.min(slots, room);
   return { create: spread(set, alive, count), sync };
 }
 

@@ -36,12 +36,13 @@ function leader(api: ReturnType<typeof modelApi>, epoch: number, seed: number) {
   const reader = api.reader();
   const calls: Call[] = [];
   const late: Call[] = [];
-  let hold = 0;
+  let needsVersion = 0;
   let needsList = false;
   let begun: number | undefined;
   const client = api.client(
     () => 'none',
-    (_, object) => (object === 'unknown' ? (needsList = true) : (hold = Math.max(hold, Number(object.metadata.resourceVersion)))),
+    (_, object) =>
+      object === 'unknown' ? (needsList = true) : (needsVersion = Math.max(needsVersion, Number(object.metadata.resourceVersion))),
   );
   const underWay = <T>(arrive: () => Promise<T>): Promise<T> =>
     new Promise<T>((answer, fail) => calls.push({ decided: begun ?? 0, arrive, answer: (result) => answer(result as T), fail }));
@@ -69,7 +70,7 @@ function leader(api: ReturnType<typeof modelApi>, epoch: number, seed: number) {
     next: (): number | undefined => calls[0]?.decided,
     nextLate: (): number | undefined => late[0]?.decided,
     async run(now: number): Promise<void> {
-      if (begun !== undefined || needsList || !reader.hasSeen(hold)) return;
+      if (begun !== undefined || needsList || !reader.hasSeen(needsVersion)) return;
       begun = now;
       void reconcileMachineSet(deps, `${KEY.namespace}/${KEY.name}`, { client: gated, log, signal: new AbortController().signal })
         .catch((error: unknown) => {

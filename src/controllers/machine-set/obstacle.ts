@@ -6,7 +6,7 @@ import { isDrainTimeout } from '../machine/drain/drain.ts';
 
 /**
  * `Refused`: the last drain before its deletion did not end in time. `Spared`: a person took back the mark that it had for this very number of
- * machines. `Held`: a human holds or pauses it.
+ * machines. `Held`: a human puts it on hold or pauses it.
  */
 export type Obstacle = 'Refused' | 'Spared' | 'Held';
 

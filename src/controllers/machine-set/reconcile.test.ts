@@ -450,7 +450,7 @@ describe('safety 7, C8a: the marks of a set', () => {
         putSet({ replicas: 1 });
       },
     ],
-  ])('are not written where the set is %s by then', async (_what, meanwhile) => {
+  ])('are not written where the set is %s at that time', async (_what, meanwhile) => {
     const read = putSet({ replicas: 1 });
     const seen = ['a', 'b', 'c'].map((name) => putMachine(name));
     meanwhile();

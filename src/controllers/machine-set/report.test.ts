@@ -148,9 +148,9 @@ describe('how a set goes on', () => {
     ['it has too few', view({ replicas: 4 }, good(3)), 'True ScalingUp: to 4'],
     ['it has too few, and one is being deleted', view({ replicas: 5 }, [...good(3), deleting]), 'True ScalingUp: to 5'],
     [
-      'it waits for places alone',
+      'it waits for slots alone',
       view({ replicas: 4 }, [...good(3), deleting]),
-      'True WaitingForDeletion: machines that are being deleted keep their places',
+      'True WaitingForDeletion: machines that are being deleted keep their slots',
     ],
     [
       'too many failed, also while some are deleted',

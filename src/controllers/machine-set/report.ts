@@ -75,7 +75,7 @@ function progressing(view: MachineSetView, error: unknown): Reported {
   if (hasTooManyFailed(view)) return no('TooManyFailed', failures(view));
   if (alive.length < replicas) {
     const isFull = machines.length >= replicas;
-    return isFull ? yes('WaitingForDeletion', 'machines that are being deleted keep their places') : yes('ScalingUp', `to ${replicas}`);
+    return isFull ? yes('WaitingForDeletion', 'machines that are being deleted keep their slots') : yes('ScalingUp', `to ${replicas}`);
   }
   if (failedMachines(view).length > 0) return no('MachinesFailed', failures(view));
   if (set.spec.replicas === undefined)

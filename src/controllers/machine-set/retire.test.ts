@@ -164,7 +164,7 @@ const undrained = (name: string, notAfterSeconds: number, spec: Machine['spec'] 
 const markedFor = (name: string, number: number, spec: Machine['spec'] = {}): Stored<Machine> => annotated(machine(name, spec), number);
 
 describe('C8a: a machine that cannot go does not stop the others', () => {
-  test('one that is held gives its place to one that may go', () => {
+  test('one that is held gives its slot to one that may go', () => {
     const machines = [machine('a'), machine('b'), markedFor('c', 2, { ...mine, hold: true })];
     expect(marks(view({ replicas: 2 }, machines))).toEqual({ ...none, takeBack: 'c', retire: 'b' });
     expect(
@@ -280,7 +280,7 @@ describe('C8a: a scale-down that cannot end is reported', () => {
   });
 });
 
-test('a machine that has a Node, or was Ready without one, is not being made: it takes no place of maxInFlight', () => {
+test('a machine that has a Node, or was Ready without one, is not being made: it takes no slot of maxInFlight', () => {
   const made = (status: NonNullable<Machine['status']>): number =>
     decideMachineSet(view({ replicas: 2, maxInFlight: 1 }, [machine('a', {}, { status })])).create.length;
   const ready = { type: 'Ready', status: 'True', reason: 'x', message: '', lastTransitionTime: at(-9) } as const;
@@ -310,7 +310,7 @@ describe('D7: machines that never were Ready', () => {
     expect(decideMachineSet(view({ replicas: 9 }, three)).create).toHaveLength(0);
     expect(decideMachineSet(view({ replicas: 9 }, three.slice(1))).create).toHaveLength(7);
   });
-  test('take no place of maxInFlight, so that maxFailed is reached and reported', () => {
+  test('take no slot of maxInFlight, so that maxFailed is reached and reported', () => {
     const spec = { replicas: 9, readyWithinSeconds: 60, maxFailed: 2, maxInFlight: 1 };
     const one = view(spec, [machine('a'), failed('b', 61)]);
     expect([decideMachineSet(one).create.length, reason(one)]).toEqual([1, 'ScalingUp']);

@@ -66,7 +66,7 @@ const deletingIn = ({ machines }: MachineSetView): number => machines.filter((ma
 
 /**
  * All machines that may go, the best first: those without an obstacle, then those that did not drain in time, then those that are held. So a machine that cannot go
- * leaves its place to one that can. Among equals those that are marked come first, and of these the ones that this term marked.
+ * leaves its slot to one that can. Among equals those that are marked come first, and of these the ones that this term marked.
  */
 function goingOrder(
   alive: readonly Stored<Machine>[],

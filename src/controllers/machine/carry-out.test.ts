@@ -94,13 +94,13 @@ describe('C8: the finalizer goes', () => {
     expect(asked).toEqual([]);
   });
 
-  test('not where the cell has no such provider, of which nothing is known', async () => {
+  test('not where the cell has no such provider, about which nothing is known', async () => {
     const { asked, carryOut } = world({ provider: 'none' });
     expect(await carryOut([plain, finalize])).toMatchObject({ done: [], failure: undefined });
     expect(asked).toEqual([]);
   });
 
-  test('with the Node that the machine had, its Lease and that of the agent, and last of all', async () => {
+  test('with the Node that the machine had, its Lease and the Lease of the agent, and last of all', async () => {
     const { asked, carryOut } = world({ live: node() });
     await carryOut([finalize]);
     expect(asked).toEqual([['Node', 'a', 'node-a'], ['Lease', 'a', undefined], ['Lease', agentLeaseName('a'), undefined], without]);

@@ -116,7 +116,7 @@ describe('a repair that the agent carries out', () => {
     expect(changed).toEqual(['a']);
   });
 
-  test('proof 19: takes its place until its job has recorded the end; a second one over the budget waits, and goes then', async () => {
+  test('proof 19: keeps its reservation until its job has recorded the end; a second one over the budget waits, and goes then', async () => {
     const test = await started();
     await runningMachines(test, 'a', 'b');
     await pod(test, 'free');

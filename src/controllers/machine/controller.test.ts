@@ -354,7 +354,7 @@ describe('a change is carried out', () => {
     expect(await test.client.find(Pods, { namespace: POOL, name: 'daemon' })).toBeDefined();
   }, 20_000);
 
-  test('D11: a Freeze holds it back and its end lets it go; D8: so does a policy', async () => {
+  test('D11: a Freeze blocks it and its end lets it go; D8: so does a policy', async () => {
     const test = await started();
     await test.client.create(Freezes, { apiVersion: API_VERSION, kind: 'Freeze', metadata: { name: 'night' }, spec: { reason: 'sale' } });
     await waitingMachines(test, ['a']);
@@ -497,7 +497,7 @@ describe('leaders change', () => {
     expect(await epochNow(cell)).toBeGreaterThan(before);
   });
 
-  test('D1: what was under way when the ledger was deleted keeps its cordon and its place until its end is known', async () => {
+  test('D1: what was under way when the ledger was deleted keeps its cordon and its reservation until its end is known', async () => {
     cell = await openCell();
     await cell.client.create(DefenderPolicies, {
       apiVersion: API_VERSION,
@@ -519,7 +519,7 @@ describe('leaders change', () => {
     expect((await cell.reservations()).map((reservation) => [reservation.id, reservation.machine, reservation.kind])).toEqual([
       [id, `${POOL}/${busy}`, 'Change'],
     ]);
-    // Long enough for the other one, which asks for the same place.
+    // Long enough for the other one, which asks for the same slot.
     await waitFor(async () => (await cell?.machine(other ?? ''))?.status?.verdict?.limit === 'one/cell', LONG);
     expect(ownerOf((await cell.node(busy ?? '')) ?? expect.fail('it has no Node'))).toBe(id);
     await finish(cell, busy ?? '');

@@ -25,7 +25,7 @@ import { createTerm, inTerm, listAgain, raiseEpoch } from './term.ts';
 
 export interface MachineControllerOptions {
   client: Client;
-  /** May list what the cache holds; the rights of `client` are those of its writes. */
+  /** May list the objects of the cache; the rights of `client` are those of its writes. */
   reader: Client;
   cache: Cache;
   /** By name, as in `spec.provider.name`. */

@@ -199,7 +199,7 @@ describe('a drain that does not end', () => {
   });
 });
 
-describe('C4: cordons of ours that no reservation holds', () => {
+describe('C4: cordons of ours without a reservation', () => {
   test.each<[string, Partial<MachineView>, string[]]>([
     [
       'of an operation whose end was not reported, though its reservation is gone: kept',

@@ -246,9 +246,9 @@ function givenUp(view: MachineView, reservation: LedgerReservation): Cancellatio
 
 function notOrdered(view: MachineView, reservation: LedgerReservation): Decision {
   const { machine, claim, nowMs, facts } = view;
-  const held = isSucceeding(reservation, machine);
+  const succeeds = isSucceeding(reservation, machine);
   const cancellation = givenUp(view, reservation);
-  if (held && (cancellation !== undefined || facts.agentAnswers))
+  if (succeeds && (cancellation !== undefined || facts.agentAnswers))
     return heldBack(view, reservation, cancellation === undefined ? undefined : cancellationText(cancellation));
   if (cancellation !== undefined) return cancelReservation(reservation, cancellation);
   if (claim.state === 'Claimed' && !isCordonedFor(claim.node, reservation.id) && isCordonWanted(view, reservation))
@@ -256,7 +256,7 @@ function notOrdered(view: MachineView, reservation: LedgerReservation): Decision
   const drain = wantsDrain(view, reservation);
   if (drain && claim.state === 'Claimed' && isHeldByPods(view, reservation)) {
     const deadline = drainDeadlineMs(reservation, machine);
-    if (nowMs < deadline || held) return evicting(view, reservation, deadline);
+    if (nowMs < deadline || succeeds) return evicting(view, reservation, deadline);
     // To wait helps no node that cannot end its pods. Where the kubelet could end them and they are left, a disruption budget protects them.
     if (isNodeReady(claim.node, view.kubeletAnswers)) return cancelReservation(reservation, drainTimeout(machine, deadline));
   }
@@ -275,7 +275,7 @@ function notOrdered(view: MachineView, reservation: LedgerReservation): Decision
 
 /**
  * Keeps a reservation whose machine may still be disrupted, instead of giving it up: the operation that it took over may go on as soon as the agent is back.
- * It holds its place, and nothing is done in its name, until its end is reported or another repair takes over (docs/protocols.md#d5).
+ * It keeps its reservation, and nothing is done in its name, until its end is reported or another repair takes over (docs/protocols.md#d5).
  */
 function heldBack(view: MachineView, reservation: LedgerReservation, reason = 'its agent is back'): Decision {
   const successor = successorOf(reservation, view.machine, view.facts);

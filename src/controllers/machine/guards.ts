@@ -48,7 +48,7 @@ export function machineOf(reservation: LedgerReservation, seen: Seen, epoch: num
   return machine;
 }
 
-/** L live, of the writer's own epoch, holding r. */
+/** L live, of the writer's own epoch, with r. */
 export function ledgerWith(reservation: LedgerReservation, seen: Seen, epoch: number): LedgerState | undefined {
   if (seen.ledger === undefined) throw ledgerGone();
   const state = stateOf(seen.ledger);

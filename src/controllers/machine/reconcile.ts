@@ -38,7 +38,7 @@ export interface MachineDeps {
   epoch: number;
   newID: () => string;
   portOf: (client: Client, provider: InfraProvider | undefined) => GuardedPort<Effect>;
-  /** Runs the reservation pass: places of the ledger are free, or may be. */
+  /** Runs the reservation pass: slots of the ledger are free, or may be. */
   wakePass: () => void;
   signal: AbortSignal;
 }

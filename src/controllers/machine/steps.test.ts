@@ -139,7 +139,7 @@ describe('C4: on the Node', () => {
     });
     expect(judged(lift, { node: cordoned('a', 'r2'), ledger: ledger(3) })).toHaveProperty('stop');
   });
-  test('nor is that of an operation whose end was not reported, though its reservation was taken away', () => {
+  test('nor is the reservation of an operation whose end was not reported, though its reservation was taken away', () => {
     const lift: Step = { do: 'LiftCordon', owner: 'r1', why: '' };
     const seen = { node: cordoned('a', 'r1'), ledger: ledger(3) };
     const spec = { operation: operation() };
@@ -288,7 +288,7 @@ describe('a release', () => {
       'stop',
     );
   });
-  test('C8: of a machine that is gone needs no more than that, and holds up no reservation by a Node that has its name', () => {
+  test('C8: of a machine that is gone needs no more than that, and blocks no reservation by a Node that has its name', () => {
     const act = freeVanished(reservation(), 3);
     const move = act.judge({ machine: undefined, node: node(), ledger: ledger(3, reservation()) });
     expect(move).toMatchObject({ write: 'ledger', object: { status: { reservations: [] } }, releases: { node: undefined } });

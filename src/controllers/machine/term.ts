@@ -20,7 +20,7 @@ const LISTS_MS = 20;
 
 export interface EpochOptions {
   client: Client;
-  /** May list what the cache holds. */
+  /** May list the objects of the cache. */
   reader: Client;
   clock: Clock;
   log: Log;

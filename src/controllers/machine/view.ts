@@ -50,7 +50,7 @@ export interface MachineView {
   nodeDrift: boolean;
   /** Labels and taints that the Machine wants and its Node has not, and why. */
   notOnNode: readonly NotOnNode[];
-  /** Why Defender takes back a reservation without an order: the conditions under which it was granted do not hold any more. */
+  /** Why Defender takes back a reservation without an order: the conditions under which it was granted are no longer true. */
   revoked: Verdict | undefined;
   /** Buckets of the ledger: what began lately, for rates. */
   hours: readonly StartsBucket[];

@@ -285,7 +285,7 @@ describe('a job is reconciled', () => {
     expect((await desk.read('other-1')).status).toMatchObject({ phase: 'Cancelled', explanation: 'NodeRemedier other is in Shadow now' });
   });
 
-  it('when something better takes its place', async () => {
+  it('when something better replaces it', async () => {
     const open = await job('hung-1', { phase: 'Pending' });
     await desk.start();
     desk.remedyCache.supersede(open.spec.machine.uid, { job: open, why: 'superseded by Replace' });

@@ -18,7 +18,7 @@ import { isBegun, observe } from './observe.ts';
 
 export interface RemedyJobControllerOptions {
   client: Client;
-  /** That of the remedy controller in this process: it notes there which jobs are superseded. */
+  /** The cache of the remedy controller in this process: it notes there which jobs are superseded. */
   remedyCache: RemedyCache;
   clock: Clock;
   random: Random;
@@ -34,7 +34,7 @@ const STALE_RETRY_MS = 5000;
 const LOST_MS = 50;
 /**
  * Before a job is reported as Pending: as a rule it is answered within this time, and then the answer is the first report, by one write
- * instead of two, the first of which the second would have to wait for.
+ * instead of two, and the second would have to wait for the first.
  */
 const ANSWER_MS = 50;
 
@@ -48,7 +48,7 @@ interface JobDeps {
 
 /**
  * The only writer of `RemedyOperationJob.status`. It touches no Machine, Node or ledger: a job asks by being there, and this reports what it sees
- * of the answer, the operation and the proof. Every write is conditioned on the job's resourceVersion, so that of two leaders one loses, and
+ * of the answer, the operation and the proof. Every write is conditioned on the job's resourceVersion, so that one of two leaders loses, and
  * a leader that is killed at any moment leaves a state from which the next one goes on.
  * Resolves when the signal has ended it.
  */

@@ -298,7 +298,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     { phase: 'Succeeded', orderedAt: iso(0), actedAt: iso(0) },
   ],
   [
-    'another operation in its place ends it',
+    'another operation instead of it ends it',
     { status: running, operation: order('other', 'Delete') },
     { phase: 'Failed', outcome: 'Superseded' },
   ],
@@ -359,7 +359,7 @@ const healthy: Given = {
   deadlock: 'False',
   view: { matches: 'False' },
 };
-const holding = { since: iso(-60), transition: iso(-100), bootID: 'b2' };
+const ongoing = { since: iso(-60), transition: iso(-100), bootID: 'b2' };
 table.push(
   [
     'a job for a human about whom nothing is known names what was seen',
@@ -372,7 +372,7 @@ table.push(
     { answer: 'refused', explanation: 'refused' },
   ],
   [
-    'a refusal by a limit of which one number is missing names no numbers',
+    'a refusal by a limit with one number missing names no numbers',
     { status: { phase: 'Pending' }, machine: { verdict: { allowed: false, limit: 'x', used: 3 } } },
     { answer: 'x' },
   ],
@@ -432,7 +432,7 @@ table.push(
     { phase: 'Verifying', actedAt: iso(0) },
   ],
   [
-    'anything else whose machine goes has lost its place',
+    'anything else whose machine goes has lost its operation',
     { status: running, operation: order('other', 'Delete'), deleting: true },
     { phase: 'Failed', outcome: 'Superseded' },
   ],
@@ -456,21 +456,21 @@ table.push(
     },
   ],
   [
-    'a proof that has held ends it',
-    { ...healthy, status: { ...verifying, proof: holding } },
+    'a proof that has lasted ends it',
+    { ...healthy, status: { ...verifying, proof: ongoing } },
     { phase: 'Succeeded', outcome: 'Succeeded', explanation: 'KernelDeadlock has been False for 60 s', finishedAt: iso(0) },
   ],
   [
     'which is decided on what is there now, too',
-    { ...healthy, status: { ...verifying, proof: holding }, view: { matches: 'False', isLive: false } },
+    { ...healthy, status: { ...verifying, proof: ongoing }, view: { matches: 'False', isLive: false } },
     'Read',
   ],
   [
-    'what holds and was reported is not reported again with other numbers',
+    'what is true and was reported is not reported again with other numbers',
     {
       ...healthy,
       forSeconds: 90,
-      status: { ...verifying, proof: holding, explanation: 'KernelDeadlock is False; it must stay so for 60 s' },
+      status: { ...verifying, proof: ongoing, explanation: 'KernelDeadlock is False; it must stay so for 60 s' },
     },
     'Wait',
   ],
@@ -530,7 +530,7 @@ it('the explanation of a job fits into its status', () => {
 
 it('what does not fit is reported once', () => {
   const type = `K${'x'.repeat(2100)}`;
-  const given: Given = { ...healthy, status: { ...verifying, proof: holding } };
+  const given: Given = { ...healthy, status: { ...verifying, proof: ongoing } };
   const view = viewOf(given);
   const { job } = view;
   const spec = { ...job.spec, healedWhen: { condition: type, is: 'False' as const, forSeconds: 60 } };

@@ -257,8 +257,8 @@ function underWay(view: View): Move {
   if (order?.id === status.operationID && order?.kind === 'Cancelled')
     return ended(view, 'Failed', 'Cancelled', `its order was taken back: ${order.reason ?? 'no reason given'}`);
   if (order?.id !== status.operationID && !isDeparting) {
-    if (!isLive) return { read: 'another operation has taken its place' };
-    return ended(view, 'Failed', 'Superseded', 'another operation has taken its place on the machine');
+    if (!isLive) return { read: 'another operation has replaced it' };
+    return ended(view, 'Failed', 'Superseded', 'another operation has replaced it on the machine');
   }
   return verified(view, snapshot);
 }

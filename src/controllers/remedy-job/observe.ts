@@ -16,7 +16,7 @@ import type { RemedyCache } from '../remedy/remedy-cache.ts';
 export interface JobView {
   nowMs: number;
   job: Stored<RemedyOperationJob>;
-  /** That of the job's UID; another one of its name is none. */
+  /** The job with this UID; another one with its name does not count. */
   machine: Stored<Machine> | undefined;
   /** That the machine has claimed. */
   node: Stored<Node> | undefined;

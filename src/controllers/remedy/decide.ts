@@ -29,7 +29,7 @@ export interface NewJob {
 
 export interface Decision {
   create: NewJob[];
-  /** The open job in whose place a stronger one shall come. */
+  /** The open job that a stronger one shall replace. */
   superseded: { job: Stored<RemedyOperationJob>; why: string } | undefined;
   /** undefined: there never was anything to report on this machine. `rules`: those that want it, by name, sorted. */
   repairNeeded: RepairNeeded | undefined;

@@ -49,13 +49,13 @@ const job = (status: RemedyOperationJobStatus): RemedyOperationJob => ({
 const input = (given: Partial<HoldInput>): HoldInput => ({ machine: machine(), reservation: undefined, jobs: [], ...given });
 const ordered = { operation: { id: 'reservation', epoch: 1, kind: 'Repair' as const, notAfter: iso(900) } };
 
-describe('F2: a reservation holds the clocks of a machine', () => {
+describe('F2: a reservation stops the clocks of a machine', () => {
   it.each([
     ['not where there is none', {}, false],
     ['of a Change, from its first step', { reservation: reservation('Change', 'set') }, true],
     ['not of a deletion: nothing is repaired there', { reservation: reservation('Delete', 'm') }, false],
     [
-      'not of a job before its order: a stronger rule may still take its place',
+      'not of a job before its order: a stronger rule may still replace it',
       { reservation: reservation('Repair'), jobs: [job({ phase: 'Granted' })] },
       false,
     ],
@@ -106,7 +106,7 @@ describe('F2: a reservation holds the clocks of a machine', () => {
 describe('clocks begin again', () => {
   const of = (given: Partial<HoldInput>) => createHolds().of('m', input(given), NOW).releasedAtMs;
 
-  it('after the last disruption, not that of the reservation that is still there', () => {
+  it('after the last disruption, not the end of the reservation that is still there', () => {
     expect(of({ machine: machine({ lastDisruption: iso(-500) }) })).toBe(NOW - 500_000);
     expect(of({ machine: machine({ lastDisruption: iso(-100) }), reservation: reservation('Repair') })).toBeUndefined();
   });

@@ -17,8 +17,8 @@ export function isOrdered({ status }: Pick<RemedyOperationJob, 'status'>): boole
 }
 
 /**
- * A reservation holds the machine from its first step. The reservation of a job holds it only from its order: until then a stronger rule may take its place
- * (docs/protocols.md#f6), and the clocks must show whether the fault is still there. A reservation whose job has ended does not hold the machine.
+ * A reservation stops the clocks of the machine from its first step. The reservation of a job stops them only from its order: until then a stronger rule may replace it
+ * (docs/protocols.md#f6), and the clocks must show whether the fault is still there. A reservation whose job has ended does not stop them.
  */
 export function isHeld({ machine, reservation, jobs }: HoldInput): boolean {
   if (reservation === undefined || reservation.kind === 'Delete') return false;

@@ -33,7 +33,7 @@ async function verifying() {
 
 it('that list at one moment, before either creates, make one job: the server refuses the second of that name', async () => {
   const waiting: (() => void)[] = [];
-  /** Holds the first create back until the other leader creates too. */
+  /** Delays the first create until the other leader creates too. */
   const meet =
     (transport: Transport): Transport =>
     async (request) => {

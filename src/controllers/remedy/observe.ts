@@ -59,7 +59,7 @@ export async function observe(remedyCache: RemedyCache, machine: Stored<Machine>
   for (const [name, { matches }] of before?.rules ?? []) if (matches) names.add(name);
   for (const name of [...named(machine), ...acted(jobs)]) names.add(name);
   const pass = await runPass({ index, names: [...names], snapshot, observations });
-  // While an operation holds the machine its clocks stand still. They start again when it ends.
+  // While an operation has the machine its clocks stand still. They start again when it ends.
   return { machine, snapshot, index, jobs, pass: snapshot.pause.paused ? { ...pass, observations, changed: false } : pass };
 }
 

@@ -60,11 +60,11 @@ export interface RemedyCache {
   /** Calls for peer groups whose counts changed. */
   onGroups(listener: (groups: ReadonlySet<string>) => void): () => void;
   onRulebook(listener: (before: Rulebook, after: Rulebook) => void): () => void;
-  /** Why something better shall take the place of a job that has no order yet; derived again each time the machine is reconciled. */
+  /** Why something better shall replace a job that has no order yet; derived again each time the machine is reconciled. */
   supersededBy(jobUID: string): string | undefined;
   /** Notes which job of a machine is superseded (undefined: none). Wakes the job where that is new. */
   supersede(machineUID: string, verdict: { job: Stored<RemedyOperationJob>; why: string } | undefined): void;
-  /** Asks for the reconciliation of a job of which something else than its objects has changed. */
+  /** Asks for the reconciliation of a job when something other than its objects has changed. */
   wakeJob(job: Stored<RemedyOperationJob>): void;
   onJob(listener: (job: Stored<RemedyOperationJob>) => void): () => void;
   stop(): void;
@@ -150,7 +150,7 @@ function cacheOf(stores: RemedyStores, clock: Clock): RemedyCache {
   };
 }
 
-/** Derives everything from what the stores hold, and then from their events. Returns the cancellation. */
+/** Derives everything from the content of the stores, and then from their events. Returns the cancellation. */
 function derive(derived: Derived): () => void {
   const { stores, liveness, groupChanges, reservations } = derived;
   liveness.onReturn((lease) => {

@@ -613,7 +613,7 @@ it('two leaders, each with the old view, make one job', async () => {
   await other.stop();
 });
 
-it('correlated faults: a rule that asks about its zone holds back when too many of it are unhealthy', async () => {
+it('correlated faults: a rule that asks about its zone does nothing when too many of it are unhealthy', async () => {
   const zone = { 'topology.kubernetes.io/zone': 'h' };
   for (const name of ['b', 'c', 'd', 'e']) await cell.addMachine(name, zone);
   const few = { fact: 'peers.zone.unhealthy', operator: 'lessThan', value: 2 };

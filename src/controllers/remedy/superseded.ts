@@ -1,7 +1,7 @@
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 
-/** Jobs without an order in whose place something better is to be done, and what. Derived again each time their machine is reconciled. */
+/** Jobs without an order that something better shall replace, and what. Derived again each time their machine is reconciled. */
 export interface Superseded {
   /** Why this job of this machine is superseded; undefined: it is not. */
   why(machineUID: string, jobUID: string): string | undefined;

@@ -53,7 +53,7 @@ describe('what is left of a set that is gone', () => {
     expect(other({ selector: { zone: 'y' } })).toHaveLength(1);
   });
 
-  test('is one sentence of many machines, within what a Cluster holds', () => {
+  test('is one sentence of many machines, within the size that a Cluster can contain', () => {
     expect(leftText([left, left], [set('here', 'runtime')])).toBe(
       '2 machines still run hello 1.0.0, which no set owns; to remove it declare it with action Remove',
     );

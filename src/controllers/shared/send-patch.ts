@@ -11,7 +11,7 @@ export interface Sending {
   subresource?: string | undefined;
 }
 
-/** How often a patch is sent again whose conditions hold when the server is asked, though it refused it: what failed may have been so for a moment. */
+/** How often a patch is sent again whose conditions are true when the server is asked, though it refused it: what failed may have been so for a moment. */
 const SENDINGS = 3;
 
 /** Errors: those of the API, and `Conflict` also where what the patch is conditioned on has changed since it was read. */

@@ -139,7 +139,7 @@ describe('A3: what is written when an agent refuses', () => {
   });
 });
 
-describe('E3: what is proved, since when, and what has held long enough', () => {
+describe('E3: what is proved, since when, and what has lasted long enough', () => {
   const now = Date.UTC(2026, 10, 20, 12);
   const ago = (seconds: number): string => `${new Date(now - seconds * 1000).toISOString().slice(0, 19)}Z`;
   const of = (name: string, change: Partial<ComponentEntry> = {}): ComponentEntry => ({ ...entry, name, setUID: name, ...change });
@@ -191,16 +191,16 @@ describe('E3: what is proved, since when, and what has held long enough', () => 
     expect(judged([kubelet]).requeueAfterMs).toBe(60_000);
   });
 
-  it('records as verified what has held for as long as its set declares, and not a moment before', () => {
-    const held = (seconds: number) => judged([kubelet], { soaks: [soak('kubelet', ago(seconds))], verified: [record] }, { owners });
-    expect(held(99).status?.verified).toEqual([record]);
+  it('records as verified what has lasted for as long as its set declares, and not a moment before', () => {
+    const soaked = (seconds: number) => judged([kubelet], { soaks: [soak('kubelet', ago(seconds))], verified: [record] }, { owners });
+    expect(soaked(99).status?.verified).toEqual([record]);
     const almost = judged(
       [kubelet],
       { soaks: [soak('kubelet', ago(100))], verified: [record] },
       { owners: { kubelet: { soakMs: 100_001 } } },
     );
     expect([almost.status?.verified, almost.requeueAfterMs]).toEqual([[record], 1]);
-    expect(held(100)).toMatchObject({
+    expect(soaked(100)).toMatchObject({
       requeueAfterMs: undefined,
       status: { soaks: [], verified: [{ name: 'kubelet', version: '2.0.0', revision: 5, bootID: 'b', since: ago(100) }, record] },
     });
@@ -246,13 +246,13 @@ describe('E3: what is proved, since when, and what has held long enough', () => 
     expect(restored({ lane: 'Restore' }, [{ ...back, name: 'exporter' }])).toBe(4);
   });
 
-  it('keeps of a removal that it was held, with no boot', () => {
+  it('keeps of a removal that it lasted, with no boot', () => {
     const gone = of('kubelet', { action: 'Remove' });
     const begun = { name: 'kubelet', revision: 5, since: ago(0) };
     expect(judged([gone], {}, { owners }).status?.soaks).toEqual([begun]);
     const old = { ...begun, since: ago(100) };
-    const held = judged([gone], { soaks: [old] }, { owners });
-    expect([held.status?.soaks, held.status?.verified, held.requeueAfterMs]).toEqual([[{ ...old, done: true }], [], undefined]);
+    const result = judged([gone], { soaks: [old] }, { owners });
+    expect([result.status?.soaks, result.status?.verified, result.requeueAfterMs]).toEqual([[{ ...old, done: true }], [], undefined]);
     const kept = judged([gone], { soaks: [{ ...begun, since: ago(7), done: true }] }, { owners });
     expect([kept.status?.soaks, kept.requeueAfterMs]).toEqual([[{ ...begun, since: ago(7), done: true }], undefined]);
   });

@@ -101,7 +101,7 @@ function failure(state: MachineState, entry: ComponentEntry, reported: Component
   return { entry: restored, reason: 'Failed', message: `${reason}; back to ${last.version}` };
 }
 
-/** docs/protocols.md#e3: which entries are proved, since when, and which have held long enough to be verified. */
+/** docs/protocols.md#e3: which entries are proved, since when, and which have lasted long enough to be verified. */
 function judge(
   state: MachineState,
   entries: readonly ComponentEntry[],

@@ -6,7 +6,7 @@ import type { Stored } from '../../../api/wire.ts';
 export interface ModelAgent {
   online: boolean;
   boot: number;
-  /** Restarts the node: probes have not held in the new boot before the next step. */
+  /** Restarts the node: probes have not succeeded in the new boot before the next step. */
   reboot(): void;
   /** The running component stops passing its probes, or passes them again. */
   healthy: boolean;

@@ -9,7 +9,7 @@ import type { Client, JsonPatchOperation } from '../../../kube/client.ts';
 import type { Reflector, StoreEvent } from '../../../kube/reflector.ts';
 import { mergePatch } from '../../../kube/testing/merge-patch.ts';
 
-/** Died in the middle of a request: everything that the process held in memory is gone. */
+/** Died in the middle of a request: everything that the process had in memory is gone. */
 export class Crash extends Error {}
 
 /** What goes wrong with a write: `refuse` before it takes effect, `lose` its answer after, or `die` before or after. */

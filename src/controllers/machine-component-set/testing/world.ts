@@ -33,7 +33,7 @@ export interface WorldOptions {
   component?: string;
   fails?: (machine: string, entry: ComponentEntry) => boolean;
   waits?: (machine: string, entry: ComponentEntry) => boolean;
-  /** What the next process takes for its clock; by default that of the server. */
+  /** What the next process takes for its clock; by default the clock of the server. */
   clockOf?: (server: Clock) => Clock;
 }
 
@@ -141,13 +141,13 @@ export function createWorld(options: WorldOptions): World {
     const overlays = { machines: createOverlay(stores.machines), sets: createOverlay(stores.sets) };
     const recorder = { event: (_about: object, event: RecordedEvent) => void events.push(event) };
     // As the runtime does: the key of a write, and for the set loop every set, waits until the stores have passed it.
-    const holds = new Map<string, { version: number } | { mark: number }>();
+    const awaited = new Map<string, { version: number } | { mark: number }>();
     let lists = 0;
     const isHeld = (key: string): boolean => {
-      const hold = holds.get(key);
-      if (hold === undefined) return false;
-      const passed = lists > ('mark' in hold ? hold.mark : lists) || ('version' in hold && reader.hasSeen(hold.version));
-      if (passed) holds.delete(key);
+      const awaits = awaited.get(key);
+      if (awaits === undefined) return false;
+      const passed = lists > ('mark' in awaits ? awaits.mark : lists) || ('version' in awaits && reader.hasSeen(awaits.version));
+      if (passed) awaited.delete(key);
       return !passed;
     };
 
@@ -157,8 +157,8 @@ export function createWorld(options: WorldOptions): World {
         () => process.faults.shift() ?? 'none',
         (_resource, object) => {
           process.meanwhile.shift()?.();
-          if (object === 'unknown') holds.set(key, { mark: lists });
-          else if (!('mark' in (holds.get(key) ?? {}))) holds.set(key, { version: Number(object.metadata.resourceVersion) });
+          if (object === 'unknown') awaited.set(key, { mark: lists });
+          else if (!('mark' in (awaited.get(key) ?? {}))) awaited.set(key, { version: Number(object.metadata.resourceVersion) });
         },
       );
       try {

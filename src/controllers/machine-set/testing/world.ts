@@ -15,7 +15,7 @@ import { applyMachine } from './applier.ts';
 const KEY = { namespace: 'web', name: 'web-a' };
 const noLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
-/** A cell with a machine set controller, and a machine controller of which only the outcomes are played. */
+/** A cell with a machine set controller, and a machine controller, with its outcomes alone. */
 export interface SetWorld {
   readonly api: ModelApi;
   readonly events: RecordedEvent[];
@@ -61,7 +61,7 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
       sets: reader.store(MachineSets),
       machines: reader.store(Machines),
       componentSets: reader.store(MachineComponentSets),
-      hold: 0,
+      needsVersion: 0,
       needsList: false,
       epoch,
       unsettled,
@@ -125,13 +125,13 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
       elapsed += ms;
     },
     async run() {
-      if (process.needsList || !process.reader.hasSeen(process.hold)) return;
+      if (process.needsList || !process.reader.hasSeen(process.needsVersion)) return;
       const mine = process;
       const client = api.client(
         () => world.faults.shift() ?? 'none',
         (_resource, object) => {
           if (object === 'unknown') mine.needsList = true;
-          else mine.hold = Math.max(mine.hold, Number(object.metadata.resourceVersion));
+          else mine.needsVersion = Math.max(mine.needsVersion, Number(object.metadata.resourceVersion));
         },
       );
       const { epoch, unsettled } = mine;

@@ -19,10 +19,10 @@ import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type
 
 /**
  * N, M, L; writes N. A cancellation of r writes M, then N, then L; a release comes after an order on M. So if this N was read after that
- * cancellation's write of N, its write of M shows; if before, the write of N here loses. And while L, read last, holds r, no later reservation can have
+ * cancellation's write of N, its write of M shows; if before, the write of N here loses. And while L, read last, contains r, no later reservation can have
  * replaced r's trace on M.
  *
- * An ordered r cordons only a Node that took the place of the one that it was reserved for. Where there is such a Node r is released only after its fence on it:
+ * An ordered r cordons only a Node that replaced the one that it was reserved for. Where there is such a Node r is released only after its fence on it:
  * an N that was read after that shows it, and with one that was read before the write of N here loses. Where there was none yet when r was released, M, read
  * after this N, has the report and L lacks r (docs/protocols.md#c13).
  */

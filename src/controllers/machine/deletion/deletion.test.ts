@@ -68,7 +68,7 @@ describe('safety 13, D11: a deletion does not pass what stops it because the mac
     // What has not begun gives way, so that the deletion can ask for itself.
     expect(steps({ ...change, machine: waiting, reservation: reservation() })).toEqual(['WriteCancelled']);
   });
-  test('the hold of an agent that is gone holds nothing', () => {
+  test('the hold of an agent that is gone blocks nothing', () => {
     expect(steps({ machine: ofNode, reservation: reservation(), facts: facts({ agentAnswers: false }) })).toEqual(['TakeOver']);
   });
   test('save where a repair replaces the machine: that was granted with it', () => {
@@ -191,7 +191,7 @@ describe('safety 7, C8a: a mark of the MachineSet', () => {
   });
 });
 
-describe('safety 10, C8b: a machine of which nothing was made', () => {
+describe('safety 10, C8b: a machine for which nothing was made', () => {
   const unmade = (status: object = {}, more: Parameters<typeof machine>[0] = deleted): Stored<Machine> => ({ ...machine(more), status });
   const none = { claim: { state: 'None' as const } };
   const typo = { state: 'Unknown' as const, reason: 'UnknownProvider', message: 'this cell has no provider "fak"' };
@@ -207,7 +207,7 @@ describe('safety 10, C8b: a machine of which nothing was made', () => {
   test('with a provider that proves it can be deleted without a reservation, and is never made later', () => {
     expect(steps({ ...none, machine: unmade({ bootstrap }), instance: { state: 'Absent' } })).toEqual(['DeleteInstance', 'Finalize']);
   });
-  test('that its set marked goes without a reservation', () => {
+  test('that its set marked is deleted without a reservation', () => {
     const marked = unmade({}, { spec: { retire: { epoch: 7 } } });
     expect(steps({ ...none, machine: marked, instance: typo, facts: facts({ epoch: 7 }) })).toEqual(['Retire']);
     expect(steps({ ...none, machine: marked, instance: typo, facts: facts({ epoch: 8 }) })).toEqual([]);

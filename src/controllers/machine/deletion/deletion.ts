@@ -22,7 +22,7 @@ export function isReplacing(reservation: LedgerReservation, { spec }: Machine): 
   return reservation.kind === 'Repair' && spec.operation?.id === reservation.id && spec.operation.action === 'Replace';
 }
 
-/** What the Delete reservation records that takes the place of this one. Of a replacement it stays the repair that it was granted as. */
+/** What the Delete reservation records that replaces this one. Of a replacement it stays the repair that it was granted as. */
 export function deletionTakingOver(reservation: LedgerReservation, machine: Machine): Omit<Request, 'since'> {
   const request = {
     ...requestBase(machine),
@@ -34,7 +34,7 @@ export function deletionTakingOver(reservation: LedgerReservation, machine: Mach
   return { ...request, class: isReplacing(reservation, machine) ? 'Repair' : 'Change' };
 }
 
-/** Why a deletion may not take over this reservation now. Its places are taken already; all else is asked as of a new reservation (docs/protocols.md#d11). */
+/** Why a deletion may not take over this reservation now. It is counted in its scopes already; all else is asked as of a new reservation (docs/protocols.md#d11). */
 export function takeOverRefusal(
   reservation: LedgerReservation,
   machine: Machine,

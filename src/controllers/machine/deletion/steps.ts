@@ -15,7 +15,7 @@ import type { Hands, StepKinds } from '../step-kind.ts';
 import type { MachineView } from '../view.ts';
 
 /**
- * N, M, L; the deletion follows, conditioned on this version of M: a client that takes the mark back, holds the machine or cancels r in between makes it lose.
+ * N, M, L; the deletion follows, conditioned on this version of M: a client that takes the mark back, puts the machine on hold or cancels r in between makes it lose.
  * The mark bears this term's epoch, so a late mark of another term has no effect. Without r only where nothing was made.
  */
 function retire(reservation: LedgerReservation | undefined, context: ActContext): Act {

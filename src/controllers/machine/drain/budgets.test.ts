@@ -18,7 +18,7 @@ test('a budget that wants all its pods is named; one that only waits for another
   expect(unending([budget('new', 2, 2, 'a', 0)], [pod])).toEqual([]);
 });
 
-test('a budget of which nothing was observed yet is not named', () => {
+test('a budget about which nothing was observed yet is not named', () => {
   const { status: _, ...unobserved } = budget('new', 2, 2);
   expect(unending([unobserved], [pod])).toEqual([]);
   expect(unending([{ ...unobserved, status: {} }], [pod])).toEqual([]);
@@ -75,7 +75,7 @@ describe('the budgets that keep pods are reported in fields', () => {
     expect(found.map(({ waiting, pods: named }) => [waiting, named.length])).toEqual(found.map(() => [7, 5]));
   });
 
-  test('one of which nothing was observed is named without numbers, and those of another namespace are not', () => {
+  test('one about which nothing was observed is named without numbers, and those of another namespace are not', () => {
     const { status: _, ...unobserved } = budget('new', 2, 2);
     expect(keeping([unobserved], [pod])).toEqual([{ namespace: 'web', name: 'new', waiting: 1, pods: ['p'] }]);
     expect(keeping([{ ...unobserved, metadata: { ...unobserved.metadata, namespace: 'db' } }], [pod])).toEqual([]);

@@ -50,7 +50,7 @@ export function keepAvailability({ stores, kubelets, sets }: CellAvailabilityOpt
     availabilityIndex.put(countedAs(machine, stores.nodes.get({ name }), kubelets.answers(name), sets().facts));
   }
 
-  /** By what the store holds now: its events may be behind. */
+  /** By the content of the store now: its events may be behind. */
   function recount(key: ObjectKey): void {
     const machine = stores.machines.get(key);
     const before = uids.get(keyOf(key));
@@ -89,7 +89,7 @@ export function keepAvailability({ stores, kubelets, sets }: CellAvailabilityOpt
 }
 
 interface Following {
-  /** Whether there was an event for everything that the store holds. */
+  /** Whether there was an event for everything in the store. */
   isCurrent(): boolean;
   stop(): void;
 }

@@ -33,7 +33,7 @@ export function claimOf(machine: Machine, providerID: string | undefined, node: 
   return node === undefined ? { state: 'None' } : { state: 'Foreign', message: `Node ${node.metadata.name} has ${ids}` };
 }
 
-/** Whether the Node took the place of the one that the reservation was made for. Nothing that was done to that Node is done to this one. */
+/** Whether the Node replaced the one that the reservation was made for. Nothing that was done to that Node is done to this one. */
 export const isSuccessor = (reservation: Pick<LedgerReservation, 'nodeUID'>, node: Stored<Node>): boolean =>
   reservation.nodeUID !== undefined && node.metadata.uid !== reservation.nodeUID;
 

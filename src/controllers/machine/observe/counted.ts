@@ -11,8 +11,8 @@ import { availabilityOf } from './availability.ts';
 import { claimOf, type Claim } from './claim.ts';
 import { wasReady } from '../facts.ts';
 
-/** With zone and rack by the machine's labels or, where it has none, its Node's. */
-export function placed(scopes: readonly string[], machine: Machine, node: Node | undefined): readonly string[] {
+/** The scopes with zone and rack by the machine's labels or, where it has none, its Node's. */
+export function withTopology(scopes: readonly string[], machine: Machine, node: Node | undefined): readonly string[] {
   const label = (name: string): string | undefined =>
     machine.metadata.labels?.[name] ?? machine.spec.labels?.[name] ?? node?.metadata.labels?.[name];
   const zone = label(LABELS.zone);
@@ -32,7 +32,7 @@ function symptomsOf(claim: Claim, kubeletAnswers: boolean): string[] {
   return [...(kubeletAnswers ? [] : ['KubeletSilent']), ...(isNodeReady(claim.node, true) ? [] : ['NotReady']), ...types];
 }
 
-/** `node`: that of the machine's name; `kubeletAnswers`: of that name, too. */
+/** `node`: the Node with the machine's name; `kubeletAnswers`: whether that Node's kubelet answers. */
 export function countedAs(
   machine: Stored<Machine>,
   node: Stored<Node> | undefined,
@@ -45,7 +45,7 @@ export function countedAs(
   return {
     uid: machine.metadata.uid,
     name: nameOf(machine),
-    scopes: placed(scopesOf(machine, sets), machine, claim.state === 'Claimed' ? claim.node : undefined),
+    scopes: withTopology(scopesOf(machine, sets), machine, claim.state === 'Claimed' ? claim.node : undefined),
     ...availability,
     ...(isNew ? { isNew } : {}),
     ...(availability.persistently && (claim.state === 'Claimed' || claim.state === 'Lost')

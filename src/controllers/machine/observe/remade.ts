@@ -8,7 +8,7 @@ export function remade<T extends KubeObject, Made>(
 ): () => Made {
   let known: { at: string; made: Made } | undefined;
   return () => {
-    // The list that a store began with and the version that it has reached since identify what it holds.
+    // The list that a store began with and the version that it has reached since identify its content.
     const at = `${store.mark()} ${store.resourceVersion ?? ''}`;
     if (known?.at !== at) known = { at, made: make(store.list()) };
     return known.made;

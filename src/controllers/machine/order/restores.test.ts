@@ -13,7 +13,7 @@ const HOUR_MS = 3_600_000;
 const cni = { name: 'cni', version: '1.0.0', lane: 'Restore' as const, revision: 7 };
 const kubelet = { version: '1.0.0', lane: 'Restore' as const };
 
-/** A machine of which two components are declared to go back, whose agent reports what a test wants. */
+/** A machine with two components that are declared to go back, whose agent reports what a test wants. */
 function world(entries: ComponentEntry[] = [entry(kubelet)]) {
   let nowMs = NOW;
   let ids = 0;

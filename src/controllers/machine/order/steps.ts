@@ -13,7 +13,7 @@ import { normal } from '../events.ts';
 import type { StepKinds, StepOf } from '../step-kind.ts';
 
 /**
- * M, L; writes M. While L, read after M, holds r, no order of a later reservation can have been on M when it was read; one that comes after, or r's
+ * M, L; writes M. While L, read after M, contains r, no order of a later reservation can have been on M when it was read; one that comes after, or r's
  * cancellation, makes this write lose.
  */
 function order(reservation: LedgerReservation, drained: boolean, context: ActContext): Act {
@@ -54,7 +54,7 @@ function order(reservation: LedgerReservation, drained: boolean, context: ActCon
 }
 
 /**
- * docs/protocols.md#c9. M, L; writes M: an order of r that came first makes this lose, and every one that comes after loses. So the ledger may exchange r, of which
+ * docs/protocols.md#c9. M, L; writes M: an order of r that came first makes this lose, and every one that comes after loses. So the ledger may exchange r, whose
  * M itself shows nothing.
  */
 function fenceOrder(reservation: LedgerReservation, jobUID: string, context: ActContext): Act {

@@ -117,8 +117,7 @@ function abandoned(view: MachineView, reservation: LedgerReservation, untilMs: n
 }
 
 function replacing(view: MachineView, reservation: LedgerReservation): Decision {
-  if (!isReplaceable(view.machine))
-    return end(reservation, 'PermanentFailure', 'no MachineSet owns the machine: nothing would take its place');
+  if (!isReplaceable(view.machine)) return end(reservation, 'PermanentFailure', 'no MachineSet owns the machine: nothing would replace it');
   return { steps: [{ do: 'DeleteMachine', reservation, why: 'its MachineSet makes another one' }] };
 }
 

@@ -64,7 +64,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
 const THOROUGH = process.env['KUBENODE_THOROUGH'] === '1';
 const RARE = ['takeovers', 'cuts', 'forced'];
 
-test('invariants 2, 5 and 6 hold under any interleaving, and when all is well again every job ends and nothing is left', () => {
+test('invariants 2, 5 and 6 are true under any interleaving, and when all is well again every job ends and nothing is left', () => {
   const seen: Record<string, number> = {};
   fc.assert(
     fc.property(fc.array(happening, { minLength: 300, maxLength: 600, size: 'max' }), (happenings) => {
@@ -178,7 +178,7 @@ describe('C9: and the judge can fail: a reservation is taken over', () => {
     judge.wroteLedger(before, after, { ...down(before), epoch: 3 }, decided);
     return judge.broken(after, []).filter((each) => !each.startsWith('invariant 2'));
   }
-  const wrong = (id: string) => [`C9: the reservation ${id} is taken over, which no stale agent holds up`];
+  const wrong = (id: string) => [`C9: the reservation ${id} is taken over, though no stale agent blocks it`];
 
   test('as it may be: from the agent, and from what took over from it', () => {
     expect(judged({ from: repairReservation(), to: second })).toEqual([]);

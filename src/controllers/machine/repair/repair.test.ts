@@ -36,7 +36,7 @@ const ask = (object: Machine, jobs: RemedyOperationJob[], change: Partial<AskFac
 };
 
 describe('D9: a job asks for its machine', () => {
-  test('with its action, its condition and the places of the machine as scopes', () => {
+  test('with its action, its condition and the topology of the machine as scopes', () => {
     const object = idle({ spec: { labels: { [LABELS.zone]: 'h', [LABELS.rack]: 'h7' } } });
     const found = askOf(object, facts(jobsOf(job())));
     expect(found.state === 'Asks' ? found.request : found).toMatchObject({

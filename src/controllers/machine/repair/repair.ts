@@ -93,7 +93,7 @@ export const wantsCordon = (job: RemedyOperationJob, machine: Machine): boolean 
 export const wantsDrainFirst = (job: RemedyOperationJob, machine: Machine): boolean =>
   needsDrain(disruptionOf(job.spec.action)) && job.spec.action !== 'MigratePods' && !isFutile(job, machine);
 
-/** Why this job may not begin now, before any limit is checked. Holds of its reservation while that has no order, too (docs/protocols.md#d6). */
+/** Why this job may not begin now, before any limit is checked. Applies to its reservation while that has no order, too (docs/protocols.md#d6). */
 export function repairRefusal(job: RemedyOperationJob, machine: Machine, facts: AskFacts): Verdict | undefined {
   const held = heldBy(machine);
   if (held !== undefined) return held;
@@ -186,7 +186,7 @@ export const isOrderFenced = (reservation: Pick<LedgerReservation, 'id'>, machin
 
 /**
  * docs/protocols.md#c9: the job whose repair may take over a reservation that waits for an agent. The provider carries out that repair, the agent is stale, and its
- * order can no longer begin. The same holds for a reservation that took over before, and did not succeed in its time.
+ * order can no longer begin. The same is true for a reservation that took over before, and did not succeed in its time.
  */
 export function successorOf(reservation: LedgerReservation, machine: Machine, facts: AskFacts): RemedyOperationJob | undefined {
   const order = machine.spec.operation;

@@ -45,7 +45,7 @@ function endRepair({ reservation, outcome, message, bootID }: StepOf<'EndRepair'
 function deleteMachine(reservation: LedgerReservation, context: ActContext): Act {
   return repairEffect('delete-machine', 'Replace', reservation, context, (machine) =>
     isDeleting(machine) || !isReplaceable(machine)
-      ? stop('the machine is being deleted, or nothing would take its place')
+      ? stop('the machine is being deleted, or nothing would replace it')
       : { do: 'DeleteMachine', machine },
   );
 }

@@ -103,7 +103,7 @@ describe('B7: the way back, declared by the entry and known to the cell', () => 
     expect(asked(machine({ entries: [entry({ version: '1.0.0' })] })).request.class).toBe('Change');
     expect(refusal(again, { freezes: [{ metadata: { name: 'f' }, spec: {} }] })).toBe('Freeze/f');
   });
-  test('safety 14: is none for content that the cell never saw hold here, also where the entry declares it', () => {
+  test('safety 14: is none for content that the cell never saw work here, also where the entry declares it', () => {
     expect(asked(back({ verified: [] })).request.class).toBe('Change');
   });
 
@@ -213,11 +213,11 @@ describe('D9: a deletion whose drain did not end', () => {
   };
   const marked = { spec: { retire: { epoch: 1 } } };
   const back = { entries: [entry({ version: '1.0.0', lane: 'Restore' })] };
-  test.each(['Restart', 'Drain'] as const)('holds back no way back that needs a %s, also of a marked machine', (needs) => {
+  test.each(['Restart', 'Drain'] as const)('blocks no way back that needs a %s, also of a marked machine', (needs) => {
     expect(asked(given({ ...back, components: [waiting({ needs })] }), { epoch: 1 }).request.class).toBe('Restore');
     expect(asked(given({ ...marked, ...back, components: [waiting({ needs })] }), { epoch: 1 }).request.class).toBe('Restore');
   });
-  test('holds back no change, and a marked machine changes while its deletion is refused', () => {
+  test('blocks no change, and a marked machine changes while its deletion is refused', () => {
     expect(asked(given(), { epoch: 1 }).request.kind).toBe('Change');
     expect(asked(given(marked), { epoch: 1 }).request.kind).toBe('Change');
   });
@@ -225,7 +225,7 @@ describe('D9: a deletion whose drain did not end', () => {
     expect(refusal(given({ ...marked, components: [] }), { epoch: 1 })).toBe('Machine/retry');
     expect(asked(given(marked), { epoch: 1, nowMs: NOW + 1_000_000 }).request.kind).toBe('Delete');
   });
-  test('is not held back by the drain of a change', () => {
+  test('is not blocked by the drain of a change', () => {
     const change = operation({ kind: 'Cancelled', cause: 'DrainTimeout', reason: 'DrainTimeout', ...tryOf(reservation(), machine(), NOW) });
     expect(asked(machine({ spec: { ...marked.spec, operation: change } }), { epoch: 1 }).request.kind).toBe('Delete');
   });

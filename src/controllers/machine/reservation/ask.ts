@@ -43,14 +43,14 @@ function refusalOf(component: WaitingComponent, machine: Machine, facts: AskFact
   const set = facts.sets.get(component.setUID);
   if (component.kind === 'Forward' && set === undefined)
     return refused('MachineComponentSet', `a MachineComponentSet owns ${component.name} of this machine again`);
-  // A set that stops holds back new content. It forbids neither the way back nor the repair of content that is there already.
+  // A set that stops blocks new content. It forbids neither the way back nor the repair of content that is there already.
   if (component.kind === 'Forward' && set?.stopped !== undefined)
     return refused(`MachineComponentSet/${set.name}`, `MachineComponentSet ${set.name} is no longer ${set.stopped.toLowerCase()}`);
   const freeze = frozenBy(facts.freezes, classOf(component), poolOf(machine));
   return freeze === undefined ? undefined : frozenVerdict(freeze);
 }
 
-/** Components that hold, sets and freezes allow to begin now; where there are none, why. Applies also to reservations without an order (docs/protocols.md#d6). */
+/** Components that a hold, sets and freezes allow to begin now; where there are none, why. Applies also to reservations without an order (docs/protocols.md#d6). */
 export function permitted(machine: Machine, facts: AskFacts): { components: WaitingComponent[]; refusal: Verdict | undefined } {
   const waiting = waitingComponents(machine);
   if (waiting.length === 0) return { components: [], refusal: undefined };

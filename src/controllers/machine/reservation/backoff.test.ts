@@ -156,7 +156,7 @@ describe('safety 12, C10: an operation that came to nothing is asked for again e
     expect(waited).toEqual([0, 30, 60, 120, 240, 480, 600]);
   });
 
-  test('a server whose clock was set back holds up nothing for long', () => {
+  test('a server whose clock was set back blocks nothing for long', () => {
     const world = cell();
     world.end('Cancelled');
     world.pass(-365 * 86_400);

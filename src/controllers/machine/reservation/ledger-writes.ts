@@ -7,7 +7,7 @@ import { stateOf } from '../../../defender/state.ts';
 /**
  * This leader's writes of the ledger: while it leads no other process writes it, so its store shows when there is nothing newer.
  *
- * `kube/writes.ts` holds back a key until the stores show its writes. Here that would be wrong: every machine writes the ledger, and one that waits
+ * `kube/writes.ts` delays a key until the stores show its writes. Here that would be wrong: every machine writes the ledger, and one that waits
  * for the store would keep back the others, whose reservations need only the newest version. They read the ledger where the store lacks a write.
  */
 export interface LedgerWrites {

@@ -130,9 +130,9 @@ describe('D1: of a lost ledger a reservation is given again', () => {
     expect(left({ machine: over, node: cordoned('a', 'r2') }).map(({ id }) => id)).toEqual(['r2']);
   });
 
-  test('in every scope of its machine: those of its sets, of its place and of the condition of its repair', () => {
-    const placed = machine({ spec: { ...repair, labels: { 'topology.kubernetes.io/zone': 'z1' } } });
-    const [reservation] = left({ machine: placed, jobs: [granted({ status: running })] });
+  test('in every scope of its machine: those of its sets, of its topology and of the condition of its repair', () => {
+    const zoned = machine({ spec: { ...repair, labels: { 'topology.kubernetes.io/zone': 'z1' } } });
+    const [reservation] = left({ machine: zoned, jobs: [granted({ status: running })] });
     expect(reservation?.scopes.toSorted()).toEqual(['cluster', 'condition/KernelDeadlock', 'pool/web', 'set/s1', 'zone/z1']);
     const many = Array.from({ length: 40 }, (_, index) => entry({ name: `c${index}`, setUID: `s${index}` }));
     const components = many.map(({ name, revision }) => ({ name, revision }));

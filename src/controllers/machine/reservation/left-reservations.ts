@@ -15,7 +15,7 @@ import { cellSets } from '../observe/cell-sets.ts';
 import { claimOf } from '../observe/claim.ts';
 import { entryOf, isRecorded } from '../order/components.ts';
 import { DEGRADED, isFencedFor, ownerOf } from '../cordon/cordon.ts';
-import { placed } from '../observe/counted.ts';
+import { withTopology } from '../observe/counted.ts';
 import { nameOf, type SetFacts } from '../facts.ts';
 import { scopesOf } from './ask.ts';
 import { mayAskForPower } from '../repair/repair.ts';
@@ -90,7 +90,7 @@ function reservationOf(
   const setUIDs = [...new Set((order?.components ?? []).flatMap((each) => entryOf(machine, each.name)?.setUID ?? []))];
   const scopes = [
     ...setUIDs.map(setScope),
-    ...placed(scopesOf(machine, sets), machine, node),
+    ...withTopology(scopesOf(machine, sets), machine, node),
     ...(job === undefined ? [] : [conditionScope(job.spec.healedWhen.condition)]),
   ];
   const [setUID] = setUIDs;

@@ -43,7 +43,7 @@ export interface Pass {
   readonly verdicts: Verdicts;
   /**
    * Why a reservation without an order may not be ordered any more: by the last pass, or by clock and labels at this moment. undefined for every other reservation.
-   * Its cancellation may take time: it holds its places until it is gone.
+   * Its cancellation may take time: it counts in its scopes until it is gone.
    */
   revokedBy(reservationID: string): Verdict | undefined;
 }

@@ -22,8 +22,8 @@ const started = async (test: TestCell): Promise<number> => {
   return (ledger.status?.hours ?? []).reduce((sum, { starts }) => sum + (starts['Change cluster'] ?? 0), 0);
 };
 
-/** Two machines that are reserved and drained, which a pod of each that does not end holds up: no order can be given. */
-async function held(spec: DefenderPolicySpec): Promise<TestCell> {
+/** Two machines that are reserved and drained, which a pod of each that does not end blocks: no order can be given. */
+async function blocked(spec: DefenderPolicySpec): Promise<TestCell> {
   const test = (cell = await openCell());
   const { client } = test;
   await client.create(DefenderPolicies, { apiVersion: API_VERSION, kind: 'DefenderPolicy', metadata: { name: 'p' }, spec });
@@ -54,7 +54,7 @@ const policy = (test: TestCell, spec: object) => test.client.patch(DefenderPolic
 
 describe('what is reserved and has no order', () => {
   test('case 25 and 26: the younger is given up when its limit is lowered, with cordon, reservation and token; the older goes on', async () => {
-    const test = await held(limited({ maxUnavailable: 2, maxPerHour: 9 }));
+    const test = await blocked(limited({ maxUnavailable: 2, maxPerHour: 9 }));
     const reservations = await test.reservations();
     expect(reservations.map((reservation) => reservation.machine)).toEqual([`${POOL}/a`, `${POOL}/b`]);
     expect(await started(test)).toBe(2);
@@ -75,7 +75,7 @@ describe('what is reserved and has no order', () => {
   }, 30_000);
 
   test('both are given up when a freeze begins, and go again after it', async () => {
-    const test = await held(limited({ maxUnavailable: 2 }));
+    const test = await blocked(limited({ maxUnavailable: 2 }));
     const day = (ms: number): string => new Date(Date.now() + ms).toISOString().slice(0, 16);
     const freezes = [{ name: 'stop', timeZone: 'UTC', from: day(-60_000), until: day(86_400_000), reason: 'an outage elsewhere' }];
     await policy(test, { freezes });

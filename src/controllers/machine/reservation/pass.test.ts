@@ -84,7 +84,7 @@ describe('the pass', () => {
     );
   });
 
-  test('names what most of a broken place report, and does not count machines that have not joined', () => {
+  test('names what most machines of a broken zone or rack report, and does not count machines that have not joined', () => {
     const names = ['a', 'b', 'c', 'd', 'e', 'f'];
     const machines = names.map((name) =>
       machine({ name, ...(name < 'd' ? { components: [] } : {}), ...(name === 'f' ? { status: { nodeRef: undefined } as never } : {}) }),
@@ -109,8 +109,8 @@ describe('the pass', () => {
     const view = cell({ machines, nodes });
     const limitOf = (change: Partial<PassView>): string => {
       const { reservations, verdicts } = decidePass({ ...view, ...change }, { epoch: 1, reservations: [] }, ids());
-      const places = reservations.flatMap(({ scopes }) => scopes.filter((scope) => /^(zone|condition)\//.test(scope)));
-      return verdicts.get('uid-a')?.limit ?? (places.join(' ') || 'nowhere');
+      const topology = reservations.flatMap(({ scopes }) => scopes.filter((scope) => /^(zone|condition)\//.test(scope)));
+      return verdicts.get('uid-a')?.limit ?? (topology.join(' ') || 'nowhere');
     };
     const freezes = [{ metadata: { name: 'stop' }, spec: { reason: 'a night' } }];
     const stopped = new Map([['s1', { name: 'kubelet', stopped: 'Halted' as const }]]);
@@ -177,8 +177,8 @@ describe('what is reserved and has no order', () => {
     reservation({ id: 'r2', machineUID: 'uid-b', machine: 'web/b', since: at(-10) }),
   ];
   const both = [machine(), machine({ name: 'b' })];
-  const revoked = (view: PassView, held = reservations): string[] => [
-    ...(decidePass(view, { epoch: 1, reservations: held }, ids()).revoked()?.keys() ?? []),
+  const revoked = (view: PassView, reserved = reservations): string[] => [
+    ...(decidePass(view, { epoch: 1, reservations: reserved }, ids()).revoked()?.keys() ?? []),
   ];
 
   test('case 25: is taken back, the youngest first, when its policy is lowered', () => {
@@ -206,7 +206,7 @@ describe('what is reserved and has no order', () => {
     ).toEqual(['r1']);
   });
 
-  test('C9: keeps its place while what it took over may still run, so that another is taken back beside it', () => {
+  test('C9: keeps its slot while what it took over may still run, so that another is taken back beside it', () => {
     const succeeding = [
       ...reservations.slice(0, 1),
       reservation({ id: 'r2', machineUID: 'uid-b', machine: 'web/b', since: at(-10), succeeds: 'r0' }),
@@ -231,46 +231,49 @@ describe('what is reserved and has no order', () => {
     const spec = { windows: [{ name: 'noon', timeZone: 'UTC', schedule: '0 12 * * *', durationMinutes: 60 }] };
     const [first] = both;
     if (first === undefined) throw new Error('there are two');
-    const [held] = reservations;
-    if (held === undefined) throw new Error('there are two');
-    const closed = (minutes: number, which = held) =>
+    const [reserved] = reservations;
+    if (reserved === undefined) throw new Error('there are two');
+    const closed = (minutes: number, which = reserved) =>
       closedNow(which, first, node(), cell({ machines: both, spec, nowMs: NOW + minutes * 60_000 }))?.limit;
     expect([closed(0), closed(59), closed(60)]).toEqual([undefined, undefined, 'p/noon']);
-    expect(closed(60, { ...held, class: 'Restore' })).toBeUndefined();
+    expect(closed(60, { ...reserved, class: 'Restore' })).toBeUndefined();
     const ordered = machine({ spec: { operation: operation() } });
-    expect(closedNow(held, ordered, node(), cell({ machines: both, spec, nowMs: NOW + 60 * 60_000 }))).toBeUndefined();
+    expect(closedNow(reserved, ordered, node(), cell({ machines: both, spec, nowMs: NOW + 60 * 60_000 }))).toBeUndefined();
     expect(revoked(cell({ machines: both, spec, nowMs: NOW + 60 * 60_000 }))).toEqual(['r1', 'r2']);
   });
 
   test('D11: and by a Freeze that came meanwhile', () => {
     const view = cell({ machines: both });
     const freezes = [{ metadata: { name: 'stop' }, spec: {} }];
-    const [held] = reservations;
+    const [reserved] = reservations;
     const [first] = both;
-    if (held === undefined || first === undefined) throw new Error('there are two');
-    expect(closedNow(held, first, node(), { ...view, facts: { ...view.facts, freezes } })?.limit).toBe('Freeze/stop');
+    if (reserved === undefined || first === undefined) throw new Error('there are two');
+    expect(closedNow(reserved, first, node(), { ...view, facts: { ...view.facts, freezes } })?.limit).toBe('Freeze/stop');
   });
 });
 
 describe('case 26: a token of a rate, through the writes that end a reservation', () => {
-  const held = reservation({ counted: { at: at(-10), class: 'Change', scopes: ['cluster'] } });
+  const reserved = reservation({ counted: { at: at(-10), class: 'Change', scopes: ['cluster'] } });
   const hours = [{ from: at(-300), minutes: 5, starts: { 'Change cluster': 1 } }];
   const context = { epoch: 1, machine: { namespace: 'web', name: 'a' }, node: 'a', facts: facts(), newID: () => 'new' };
   const fenced = node('a', { annotations: { 'kubenode.io/cordon-fence': 'r1' } });
   const freed = (cancelled: ReturnType<typeof machine>) => {
-    const move = actOf({ do: 'FreeCancelled', reservation: held, why: '' }, context)?.judge({
+    const move = actOf({ do: 'FreeCancelled', reservation: reserved, why: '' }, context)?.judge({
       machine: cancelled,
       node: fenced,
-      ledger: ledger([held], hours),
+      ledger: ledger([reserved], hours),
     });
     if (move === undefined || !('write' in move) || move.write !== 'ledger') throw new Error('nothing is written');
     return move.object.status;
   };
 
   test('comes back where the leader cancelled what had no order', () => {
-    const move = actOf({ do: 'WriteCancelled', reservation: held, cause: 'Refused', reason: 'Refused: p/one', why: '' }, context)?.judge({
+    const move = actOf(
+      { do: 'WriteCancelled', reservation: reserved, cause: 'Refused', reason: 'Refused: p/one', why: '' },
+      context,
+    )?.judge({
       machine: machine(),
-      ledger: ledger([held], hours),
+      ledger: ledger([reserved], hours),
     });
     if (move === undefined || !('write' in move) || move.write !== 'machine') throw new Error('nothing is written');
     expect(freed(move.object)).toEqual({ epoch: 1, reservations: [], hours: [{ ...hours[0], starts: {} }] });

@@ -1,6 +1,6 @@
 /**
  * The cell's reservation pass: every machine that asks, judged at once, granted in one write of the ledger. Pure but for `gather`, which reads
- * the stores after the ledger was read: a reservation that the ledger lacks by then was released before, and its marks show whether these stores
+ * the stores after the ledger was read: a reservation that the ledger lacks at that time was released before, and its marks show whether these stores
  * have what it left behind (docs/protocols.md#d4).
  */
 import type { Node } from '../../../api/builtin.ts';
@@ -22,7 +22,7 @@ import { mayBackOff } from './backoff.ts';
 import { askOf, retryAt, type AskFacts } from './ask.ts';
 import { claimOf } from '../observe/claim.ts';
 import { DEGRADED, ownerOf } from '../cordon/cordon.ts';
-import { placed } from '../observe/counted.ts';
+import { withTopology } from '../observe/counted.ts';
 import { refused } from '../facts.ts';
 import { isSucceeding } from '../repair/repair.ts';
 
@@ -86,14 +86,14 @@ function askedNow(machine: Stored<Machine>, node: Stored<Node> | undefined, fact
   if (ask.state !== 'Asks') return undefined;
   const stray = strayOn(machine, node);
   if (stray !== undefined)
-    return { refused: refused('Machine/cordon', `the cordon of operation ${stray}, of which the ledger has no reservation, is lifted`) };
+    return { refused: refused('Machine/cordon', `the cordon of operation ${stray}, for which the ledger has no reservation, is lifted`) };
   const labels = { ...labelsOf(machine, node), ...ask.request.labels };
-  return { request: { ...ask.request, labels, scopes: [...placed(ask.request.scopes, machine, node)] } };
+  return { request: { ...ask.request, labels, scopes: [...withTopology(ask.request.scopes, machine, node)] } };
 }
 
 /**
  * The owner of a cordon on the Node of a machine without a reservation: the cordon arrived late, and is about to be lifted. A machine that is unavailable takes no
- * further place. Without this cordon it would be available, and would take one.
+ * further slot. Without this cordon it would be available, and would take one.
  */
 function strayOn(machine: Stored<Machine>, node: Stored<Node> | undefined): string | undefined {
   const claim = claimOf(machine, machine.status?.providerID, node);
@@ -150,7 +150,7 @@ function subjectOf(reservation: LedgerReservation, machine: Stored<Machine>, nod
     ...(reservation.action === undefined ? {} : { action: reservation.action }),
     labels: labelsOf(machine, node),
     lastDisruptionMs: Number.isNaN(last) ? undefined : last,
-    scopes: placed(reservation.scopes, machine, node),
+    scopes: withTopology(reservation.scopes, machine, node),
   };
 }
 
@@ -183,11 +183,11 @@ export function decidePass(view: PassView, state: LedgerState, newID: () => stri
   const revoked = (): ReadonlyMap<string, Verdict> => {
     if (unordered.length === 0) return NONE;
     const left = usage();
-    // A cancelled reservation will be freed: no other one has to go in its place.
+    // A cancelled reservation will be freed: no other one has to be cancelled instead.
     for (const reservation of cancelledOf(view, state)) left.remove(reservation);
     return revocations(unordered, left, sources, nowMs);
   };
-  // A revoked reservation still holds its places, until the writes of the machine controller free it.
+  // A revoked reservation still counts in its scopes, until the writes of the machine controller free it.
   const judgement =
     requests.length === 0 ? undefined : judge(requests, usage(), sources, { reservations: state.reservations.length, nowMs });
   for (const { machineUID, requester } of requests) {

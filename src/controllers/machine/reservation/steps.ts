@@ -29,7 +29,7 @@ function freeCancelled(reservation: LedgerReservation, context: ActContext): Act
     machineUID: machine.metadata.uid ?? '',
     operationID: isCancelled(reservation, machine) ? reservation.id : '',
     fenced: claim.state !== 'Claimed' || isFencedFor(claim.node, reservation.id),
-    // An order names what to do. A cancellation (docs/protocols.md#d6) takes the place of one; an operator's release keeps what it named.
+    // An order names what to do. A cancellation (docs/protocols.md#d6) replaces one; an operator's release keeps what it named.
     unordered: machine.spec.operation?.components === undefined && machine.spec.operation?.action === undefined,
   }));
 }
@@ -94,7 +94,7 @@ function takeOverForDeletion(reservation: LedgerReservation, context: ActContext
 }
 
 /**
- * docs/protocols.md#c9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin, or never comes. Its places are taken already. The
+ * docs/protocols.md#c9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin, or never comes. It is counted in its scopes already. The
  * ledger that is written is also the one by which the rates are judged.
  */
 function takeOverForRepair(reservation: LedgerReservation, jobUID: string, context: ActContext): Act {
@@ -163,7 +163,7 @@ function markOf(seen: Seen, reservation: LedgerReservation, context: FreeContext
   const { node } = seen;
   const machine = seen.machine?.metadata.uid === reservation.machineUID ? seen.machine : undefined;
   const key = context.machine;
-  // Without its Machine no Node counts for anything, also where another has the name by then.
+  // Without its Machine no Node counts for anything, also where another has the name at that time.
   if (machine === undefined) return { machine: { key, uid: reservation.machineUID }, node: undefined };
   const goneUID = machine.status?.nodeRef?.uid;
   return {

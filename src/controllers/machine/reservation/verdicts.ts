@@ -1,9 +1,9 @@
 import type { Verdict } from '../../../defender/request.ts';
 
 /**
- * Whether a verdict reports something that the one before did not. Which machines hold places, and how many are used, changes with each operation of the cell.
- * To write that each time for each machine that waits would be more writes than the operations make. It is reported again when none of the named holders holds a
- * place any more.
+ * Whether a verdict reports something that the one before did not. Which machines use slots, and how many are used, changes with each operation of the cell.
+ * To write that each time for each machine that waits would be more writes than the operations make. It is reported again when none of the named holders uses a
+ * slot any more.
  */
 export function isNews(verdict: Verdict | undefined, before: Verdict | undefined): boolean {
   if (verdict === undefined || before === undefined) return verdict !== before;

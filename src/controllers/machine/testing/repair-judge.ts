@@ -1,5 +1,5 @@
 /**
- * What must never be in a world of repairs, judged without the code under test: by what the API holds and by what the leader that acted had seen of it.
+ * What must never be in a world of repairs, judged without the code under test: by the content of the API and by what the leader that acted had seen of it.
  * What no leader could have seen is no violation.
  */
 import type { Node } from '../../../api/builtin.ts';
@@ -25,7 +25,7 @@ function reportOf({ spec, status }: Machine): { outcome?: string | undefined } |
 }
 
 /**
- * Whether one reservation may take the place of another (docs/protocols.md#c9): a stale agent has the order of this reservation, or of what this reservation took over and nothing
+ * Whether one reservation may replace another (docs/protocols.md#c9): a stale agent has the order of this reservation, or of what this reservation took over and nothing
  * came of, and has not reported how it ended. What may go on there is named by the next reservation as well.
  */
 function isHeldUp(reservation: LedgerReservation, next: LedgerReservation, machine: Machine, agentStale: boolean, nowMs: number): boolean {
@@ -138,7 +138,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
         if (next === undefined && ownerOf(after.nodes[index]) === reservation.id)
           wrong(`C4: the reservation ${reservation.id} goes, its cordon of ${reservation.machine} stays`);
         if (next !== undefined && !isHeldUp(reservation, next, machine, decided.agentStale[index] === true, decided.nowMs))
-          wrong(`C9: the reservation ${reservation.id} is taken over, which no stale agent holds up`);
+          wrong(`C9: the reservation ${reservation.id} is taken over, though no stale agent blocks it`);
         if (next !== undefined && decided.stores.rules.frozen)
           wrong(`D11: the reservation ${reservation.id} is taken over while repairs are frozen`);
       }
@@ -197,7 +197,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       const owner = ownerOf(after);
       const reservation = reservationsOf(truth).find((each) => each.machineUID === uidOf(truth, index));
       if (owner !== undefined && owner !== 'Degraded' && owner !== ownerOf(before) && owner !== reservation?.id && !forgotten.has(owner))
-        wrong(`C4: ${name} is cordoned for ${owner}, of which the ledger has no reservation`);
+        wrong(`C4: ${name} is cordoned for ${owner}, for which the ledger has no reservation`);
       if (before.spec?.unschedulable !== true || after.spec?.unschedulable === true) return;
       const due = seen?.status?.conditions?.some(({ type, status }) => type === 'RepairNeeded' && status === 'True') === true;
       const order = seen?.spec.operation;

@@ -94,7 +94,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
   const agents: Agent[] = NAMES.map(() => ({ acting: undefined, journal: new Set<string>(), boots: 0 }));
   const judge = judgeRepairs(sites);
   /** Unschedulable by a human's will. */
-  const held = NAMES.map(() => false);
+  const cordonedByHuman = NAMES.map(() => false);
   const seen = { orders: 0, cancellations: 0, cycles: 0, takeovers: 0, cuts: 0, forced: 0, degraded: 0, 'side by side': 0, forgotten: 0 };
   const leaders = [down(truth), down(truth)];
   let awake = 0;
@@ -107,7 +107,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
     metadata: { ...object.metadata, resourceVersion: String(++version) },
   });
   function put<T extends KubeObject>(list: readonly Stored<T>[], index: number, object: Stored<T>): Stored<T>[] {
-    return list.map((each, place) => (place === index ? stamped(object) : each));
+    return list.map((each, at) => (at === index ? stamped(object) : each));
   }
   function edit(index: number, change: (machine: Stored<Machine>) => Stored<Machine>): void {
     const machine = truth.machines[index];
@@ -214,9 +214,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
         releases.node !== undefined && 'resourceVersion' in releases.node ? releases.node.resourceVersion : undefined,
       ];
       const isPassed = ({ machines, nodes }: Objects): boolean =>
-        [machines[index], nodes[index]].every(
-          (object, place) => Number(object?.metadata.resourceVersion ?? 0) >= Number(needs[place] ?? 0),
-        );
+        [machines[index], nodes[index]].every((object, at) => Number(object?.metadata.resourceVersion ?? 0) >= Number(needs[at] ?? 0));
       leader.marks.push(() => isPassed(leader.stores));
       judge.released(isPassed);
     }
@@ -277,9 +275,9 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
   }
 
   function human(index: number, on: boolean): void {
-    // A cordon over ours writes nothing, and one that comes right after ours was lifted looks like ours: neither can be distinguished.
+    // A cordon over ours writes nothing, and one that comes right after ours was lifted resembles ours: neither can be distinguished.
     if (on && truth.nodes[index]?.metadata.annotations?.[ANNOTATIONS.cordonOwner] !== undefined) return;
-    held[index] = on;
+    cordonedByHuman[index] = on;
     editNode(index, (found) => {
       const { unschedulable: _, ...spec } = found.spec ?? {};
       return { ...found, spec: on ? { ...spec, unschedulable: true } : spec };
@@ -449,7 +447,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
     unfinished,
     seen,
     broken() {
-      const lost = NAMES.filter((_, index) => held[index] === true && truth.nodes[index]?.spec?.unschedulable !== true);
+      const lost = NAMES.filter((_, index) => cordonedByHuman[index] === true && truth.nodes[index]?.spec?.unschedulable !== true);
       return [
         ...judge.broken(
           truth,

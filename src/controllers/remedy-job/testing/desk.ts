@@ -17,7 +17,7 @@ import { runRemedyJobController } from '../controller.ts';
 export interface Desk {
   cell: RemedyCell;
   remedyCache: RemedyCache;
-  /** That of the process: its requests are recorded, and may be intercepted. */
+  /** The client of the process: its requests are recorded, and may be intercepted. */
   client: Client;
   signal: AbortSignal;
   log: ReturnType<typeof recordingLog>;
