@@ -1,4 +1,4 @@
-/** Who writes what in the API: one ServiceAccount a writer, so that the API server can tell them apart. */
+/** Who writes what in the API: one ServiceAccount a writer, so that the API server can distinguish them. */
 import { MANAGERS } from '../src/api/names.ts';
 
 /** Writers of a cell. `kubenode controller --cell` runs as `kubenode-cell` and writes as the others, which it impersonates. */

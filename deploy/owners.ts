@@ -1,6 +1,6 @@
 /**
  * Who writes what, as data: every kind and every field of `spec`. The admission policies are made from it. A field
- * that is named nowhere here is its kind's main writer's, so a new one is Git's until somebody says otherwise; Machines have no main writer.
+ * that is named nowhere here is its kind's main writer's, so a new one is Git's until this table names another; Machines have no main writer.
  */
 import { Clusters } from '../src/api/cluster.ts';
 import { DefenderPolicies } from '../src/api/defender-policy.ts';

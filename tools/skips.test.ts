@@ -15,7 +15,7 @@ interface Test {
   status?: 'passed' | 'skipped' | 'pending' | 'todo';
 }
 const listed = JSON.parse(readFileSync(join(root, 'test/skips.json'), 'utf8')) as Test[];
-const wall: Test = { file: 'src/sync/render/wall.test.ts', test: 'behind namespaces bwrap holds what it says' };
+const wall: Test = { file: 'src/sync/render/wall.test.ts', test: 'behind namespaces bwrap prevents what it must' };
 
 let count = 0;
 /** A report of vitest of these tests, which are skipped unless their status differs. */

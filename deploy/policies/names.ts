@@ -1,4 +1,4 @@
-/** What RBAC cannot say: `create` has no names, and a rule has no fields. */
+/** What RBAC cannot express: `create` has no names, and a rule has no fields. */
 import type { Construct } from 'constructs';
 import { bootstrapAccountName, SIGNERS } from '../../src/api/admission.ts';
 import { AGENT_PREFIX, serviceAccountUser } from '../../src/api/identity.ts';
@@ -19,7 +19,7 @@ const MOST_KEYS = 8;
 
 const meta = (which: 'object' | 'oldObject', field: string): string =>
   `(${which} == null ? [] : dyn(${which}).metadata.?${field}.orValue([]))`;
-/** What was there before may stay, so that a node writes on where somebody else put it there. */
+/** What was there before may stay, so that a node writes on where others put it there. */
 const gains = (field: string, item: string, allowed = 'false'): string =>
   `!${meta('object', field)}.exists(${item}, !(${item} in ${meta('oldObject', field)}) && !(${allowed}))`;
 const short = (of: string, fields: readonly string[], longest = LONGEST_TEXT): string =>
@@ -152,7 +152,7 @@ export function agentCreatesPolicy(scope: Construct): void {
 
 /**
  * Who gives agents their identity. Without this it could make itself a token of any ServiceAccount in the cluster and
- * overwrite any Role that holds no more than it has.
+ * overwrite any Role that grants no more than it has.
  */
 export function grantsPolicy(scope: Construct, namespace: string): void {
   const rbac = 'rbac.authorization.k8s.io';

@@ -7,7 +7,7 @@ export interface ResourceRule {
   apiGroups: string[];
   apiVersions: string[];
   operations: ('CREATE' | 'UPDATE' | 'DELETE')[];
-  /** `*` holds no subresource, and is refused beside another entry. */
+  /** `*` includes no subresource, and is refused beside another entry. */
   resources: string[];
 }
 

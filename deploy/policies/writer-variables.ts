@@ -66,7 +66,7 @@ function byPeople(owners: Record<string, Owners>): Variable[] {
   const byHand = column(owners, (each) => each.byHand ?? NO_HANDS);
   return [
     {
-      // Nobody makes it his own by taking its owner away: that is refused below.
+      // No writer makes it its own by removing its owner: that is refused below.
       name: 'isByHand',
       expression: `variables.who == 'human' && request.resource.resource == 'machines'
           && !variables.meta.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))`,

@@ -57,11 +57,11 @@ const VALIDATIONS: readonly Validation[] = [
   },
   {
     expression: 'variables.kept.size() == 0',
-    messageExpression: `'spec.labels: ' + variables.kept[0] + ' of a Node says what runs there, for whom and where it is; people do not set it'`,
+    messageExpression: `'spec.labels: ' + variables.kept[0] + ' of a Node decides what runs there, for whom and where it is; people do not set it'`,
   },
   {
     expression: 'variables.keptMeta.size() == 0',
-    messageExpression: `'metadata.labels: ' + variables.keptMeta[0] + ' of a Machine says where it is counted; people do not set it'`,
+    messageExpression: `'metadata.labels: ' + variables.keptMeta[0] + ' of a Machine decides where it is counted; people do not set it'`,
   },
   {
     expression: `variables.who != 'human' || !(${FIELD_MANAGER} in ${literal(OWN_MANAGERS)})`,

@@ -1,4 +1,4 @@
-/** What every agent may do, besides what its own Role says (`machineAccess` in src/api). */
+/** What every agent may do, besides what its own Role grants (`machineAccess` in src/api). */
 import type { Construct } from 'constructs';
 import { AGENTS } from '../../src/api/identity.ts';
 import { AGENT_CLUSTER_ROLE, BOOTSTRAP_CLUSTER_ROLE } from '../../src/api/machine-access.ts';

@@ -20,8 +20,8 @@ const READS = [
 ];
 
 /**
- * An agent's identity and rights. Admission lets them be given under names of agents only; and granting needs what is granted, so that nobody
- * gives more than he has.
+ * An agent's identity and rights. Admission lets them be given under names of agents only; and granting needs what is granted, so that no identity
+ * gives more than it has.
  */
 const ADMITS: Rule[] = [
   own('machines', 'get watch'),

@@ -19,7 +19,7 @@ const CELL: Record<keyof typeof LABELS, Rule[]> = {
     ),
     core('events nodes', READ),
   ],
-  // Which fields, the policy `kubenode-cell-writers` says.
+  // The policy `kubenode-cell-writers` limits the fields.
   operator: [
     own('machines', 'create delete patch update'),
     own('machinesets machinecomponentsets', 'patch update'),

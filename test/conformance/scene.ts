@@ -31,7 +31,7 @@ export class Scene {
   readonly steps: Json[] = [];
   /** Every answer of it is compared. */
   readonly api: Api;
-  /** For what is not compared: waiting, and what differs for good reason. */
+  /** For what is not compared: waiting, and what differs with a reason. */
   readonly unrecorded: Api;
   readonly #names: Normalizer;
   readonly #watches: Watch[] = [];

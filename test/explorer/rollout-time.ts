@@ -69,7 +69,7 @@ function lateWith(late: Late, change: (record: UnitStatus) => UnitStatus): Late 
   return records === undefined || records === late.records ? late : { ...late, records };
 }
 
-/** The same fleet with all that cannot be distinguished made equal: times of which only the order matters become ranks. */
+/** The same fleet with all that cannot be distinguished made equal: times become ranks, where only their order matters. */
 export function normal(state: FleetState): FleetState {
   const hubs = [...(state.leader === undefined ? [] : [state.leader]), ...state.deposed];
   const times = new Set([

@@ -139,7 +139,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
       { type: 'delay', ms: 500 },
     ];
     process.stdout.write(`  ${serverName}: leader election under faults: seed ${seed}\n`);
-    // Once for longer than a Lease lasts, whatever number is drawn.
+    // Once for longer than a Lease lasts, for any number that is drawn.
     const first = candidates.find(({ identity }) => terms.get(identity)?.isValid() === true) ?? candidates[0];
     first?.proxy.accept('hang');
     first?.proxy.stallAll();

@@ -61,7 +61,7 @@ async function serve(state: string, { as }: { as?: number } = {}) {
   );
   await waitFor(() => code !== undefined || printed.includes('serving'), { deadlineMs: 30_000 });
   return {
-    said: printed,
+    printed,
     code,
     kubeconfig,
     async stop() {
@@ -125,7 +125,7 @@ test.each(damage)('a folder %s is refused with one message, and left as it is; t
   const before = contents(state);
   const refused = await serve(state);
   expect(refused.code).toBe(1);
-  expect(refused.said.trimEnd().split('\n')).toEqual([
+  expect(refused.printed.trimEnd().split('\n')).toEqual([
     `x the state folder ${join(state, 'default')} is damaged: ${why}${why.endsWith('no object') ? ' of that name' : ''}`,
     `next: restore ${join(state, 'default', 'state.db')} from a backup, or remove the folder to start with an empty cluster`,
   ]);
@@ -145,7 +145,7 @@ test('a folder of a newer version is refused, and left as it is', async () => {
   sql(state, 'PRAGMA user_version = 9');
   const before = contents(state);
   const refused = await serve(state);
-  expect([refused.code, refused.said]).toEqual([
+  expect([refused.code, refused.printed]).toEqual([
     1,
     `x the state folder ${join(state, 'default')} has format 9; this version of kubenode reads formats up to 1\nnext: use the version of kubenode that wrote it, or another folder\n`,
   ]);
@@ -165,7 +165,7 @@ test('a serving key that cannot be read is made again, and the kubeconfigs of be
   writeFileSync(join(state, 'pki/ca.crt'), 'rubbish');
   const refused = await serve(state);
   expect(refused.code).toBe(1);
-  expect(refused.said).toMatch(/^x cannot use the certificates in .*\/key\/pki: .*\nnext: remove /);
+  expect(refused.printed).toMatch(/^x cannot use the certificates in .*\/key\/pki: .*\nnext: remove /);
 });
 
 test.each([
@@ -178,8 +178,8 @@ test.each([
   const refused = await serve(state());
   await holder?.stop();
   expect(refused.code).toBe(1);
-  expect(refused.said).toMatch(/^x [^\n]+\nnext: [^\n]+\n$/);
-  expect(refused.said).toContain(why);
+  expect(refused.printed).toMatch(/^x [^\n]+\nnext: [^\n]+\n$/);
+  expect(refused.printed).toContain(why);
   expect(readFileSync(at('file'), 'utf8')).toBe('of a user');
 });
 
@@ -189,13 +189,13 @@ test('a folder that its user may not write is refused with one message, and take
   mkdirSync(closed, { mode: 0o555 });
   const root = process.getuid?.() === 0;
   const refused = await serve(join(closed, 'state'), root ? { as: 65_534 } : {});
-  expect([refused.code, refused.said]).toEqual([
+  expect([refused.code, refused.printed]).toEqual([
     1,
     `x cannot write the state folder ${join(closed, 'state', 'default')}: EACCES: permission denied, mkdir '${join(closed, 'state')}'\nnext: choose a folder that this user may write, with --state\n`,
   ]);
   expect(readdirSync(closed)).toEqual([]);
   chmodSync(closed, 0o777);
   const served = await serve(join(closed, 'state'), root ? { as: 65_534 } : {});
-  expect(served.said).toContain('serving default');
+  expect(served.printed).toContain('serving default');
   await served.stop();
 });

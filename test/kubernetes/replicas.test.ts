@@ -115,7 +115,7 @@ describe.each([
   };
   const renews = ({ method, path }: Write): boolean => method === 'PUT' && path.endsWith('/leases/kubenode-cell');
 
-  /** Wakes it; it ends its term, has done nothing more by then, and stands again: the next test is led by the other, and is taken over by it. */
+  /** Wakes it; it ends its term, has done nothing more at that time, and stands again: the next test is led by the other, and is taken over by it. */
   async function wakes(woken: Replica, other: Replica): Promise<void> {
     const [since, terms, epoch] = [performance.now(), woken.terms(), (await ledger()).status?.epoch ?? 0];
     woken.signal('SIGCONT');

@@ -57,7 +57,7 @@ export async function files(folder: string, addresses: readonly string[] = []) {
   };
 }
 
-/** Waits until the condition holds; throws with the output of the program when that ends before, or is late. */
+/** Waits until the condition is true; throws with the output of the program when that ends before, or is late. */
 async function until(program: Program, what: string, seconds: number, isTrue: () => Promise<boolean>): Promise<void> {
   const deadline = performance.now() + seconds * 1000;
   for (;;) {

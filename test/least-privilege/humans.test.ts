@@ -110,7 +110,7 @@ describe('G5: an operator', () => {
     expect(set.message).toContain('spec.version is written by the hub, from Git: change it in fleet/ or rules/; olga may change only');
   });
 
-  test("G7b: writes by a name of his own, not by that of one of KubeNode's writers", async () => {
+  test("G7b: writes by a name of his own, not by the name of one of KubeNode's writers", async () => {
     await make({});
     const by = (fieldManager: string) =>
       attempt(olga.patch(Machines, KEY, { merge: { spec: { hold: true } } }, { fieldManager, dryRun: true }));
@@ -273,7 +273,7 @@ describe('a machine that a person makes', () => {
       expect([label, (await tries(olga, { spec: { labels: { [label]: 'x' } } })).outcome]).toEqual([label, 'policy']);
     await make({ labels: { a: 'b', 'node-restriction.kubernetes.io/tenant': 'x' } });
     expect((await tries(olga, { spec: { labels: { 'node-restriction.kubernetes.io/tenant': 'y' } } })).message).toContain(
-      'spec.labels: node-restriction.kubernetes.io/tenant of a Node says what runs there, for whom and where it is; people do not set it',
+      'spec.labels: node-restriction.kubernetes.io/tenant of a Node decides what runs there, for whom and where it is; people do not set it',
     );
     expect((await tries(olga, { spec: { labels: { 'node-restriction.kubernetes.io/tenant': null } } })).outcome).toBe('policy');
     expect((await tries(olga, { spec: { labels: { a: 'c' } } })).outcome).toBe('ok');
@@ -284,7 +284,7 @@ describe('a machine that a person makes', () => {
       expect([label, (await tries(olga, { metadata: { labels: { [label]: 'x' } } })).outcome]).toEqual([label, 'policy']);
     }
     expect((await tries(olga, { metadata: { labels: { 'topology.kubernetes.io/zone': 'x' } } })).message).toContain(
-      'metadata.labels: topology.kubernetes.io/zone of a Machine says where it is counted; people do not set it',
+      'metadata.labels: topology.kubernetes.io/zone of a Machine decides where it is counted; people do not set it',
     );
   });
 

@@ -186,7 +186,7 @@ describe('a machine that was wiped', () => {
     expect((await other.run(['ls', '/opt/kubenode', '/etc/kubenode'])).stdout).toBe('');
     const key = { namespace: POOL, name: other.name };
     await client.delete(Machines, key);
-    // Its order is given, and nobody there reports that it is done.
+    // Its order is given, and no agent there reports that it is done.
     await waitFor(async () => (await machineNow(other.name))?.spec.operation?.kind === 'Delete', { deadlineMs: 300_000 });
     expect((await kubenodeImport([other.address])).results).toMatchObject([{ state: 'Failed', reason: 'MachineDeleting' }]);
     expect((await machineNow(other.name))?.status?.phase).toBe('Deleting');
