@@ -119,7 +119,7 @@ export async function requiredBody(call: Call): Promise<Body> {
   throw unrecognized(call.served.kind, "couldn't get version/kind; json parse error: unexpected end of JSON input", text);
 }
 
-/** Of a JSON body; a YAML body with such fields has been refused. */
+/** Duplicate fields of a JSON body; a YAML body with such fields has been refused. */
 export function duplicatesOf(call: Pick<Call, 'headers' | 'query'>, text: string): string[] {
   const type = contentType(call.headers);
   return type === PROTOBUF || type.endsWith('yaml') || call.query['fieldValidation'] === 'Ignore' ? [] : duplicateFields(text);

@@ -132,7 +132,7 @@ export function checkType(served: Served, object: JsonObject): void {
   );
 }
 
-/** What stands in a body that is not an object of the kind, and its beginning. */
+/** What a body contains that is not an object of the kind, and its beginning. */
 export function unrecognized(kind: string, why: string, text: string): Refusal {
   const start =
     text === ''

@@ -63,7 +63,7 @@ export function refused(refusal: Refusal, warnings: readonly string[] = []): Pla
 const warningHeader = (warnings: readonly string[]): Record<string, string> =>
   warnings.length === 0 ? {} : { warning: warnings.map(quotedWarning).join(', ') };
 
-/** A document whose content changes rarely: with ETag, and 304 for who has it. */
+/** A document whose content changes rarely: with ETag, and 304 for a client that has it. */
 function document(request: ApiRequest, text: string, etag: string, type = JSON_TYPE): Plain {
   const headers = { etag, vary: 'Accept', 'cache-control': 'public' };
   if (request.headers?.['if-none-match'] === etag) return { status: 304, headers, body: once(new Uint8Array()) };
@@ -243,7 +243,7 @@ async function inYaml(plain: Plain): Promise<Plain> {
 }
 
 /**
- * Answers one request of an authenticated user. Always resolves, save that a watch's body rejects when the request's
+ * Answers one request of an authenticated user. Always resolves, but a watch's body rejects when the request's
  * signal is aborted.
  */
 export async function handle(world: World, user: User, request: ApiRequest, onError: (error: unknown) => void): Promise<ApiResponse> {

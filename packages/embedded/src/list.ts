@@ -53,7 +53,7 @@ function fieldOf(entry: Entry, field: string): string {
   return entry.fields[field] ?? '';
 }
 
-/** Of a get or a watch: 500 for what is no version, where a list answers 400. */
+/** The version of a get or a watch: 500 for what is no version, where a list answers 400. */
 export function parseOwnVersion(text: string | undefined): number | undefined {
   try {
     return parseVersion(text);

@@ -127,7 +127,7 @@ export function checkConfigKey(value: string): string[] {
   return out;
 }
 
-/** What every name must satisfy to stand in a path. */
+/** What every name must satisfy to be part of a path. */
 export function checkPathSegment(value: string): string[] {
   if (value === '.' || value === '..') return [`may not be '${value}'`];
   const out: string[] = [];

@@ -157,7 +157,7 @@ function store(world: World, served: Served, object: JsonObject): void {
 }
 
 /**
- * Deletes one object: at once, or by marking it when finalizers or a grace period stand in the way. Throws a Refusal.
+ * Deletes one object: at once, or by marking it when finalizers or a grace period prevent that. Throws a Refusal.
  */
 export function remove(world: World, served: Served, namespace: string, name: string, options: DeleteOptions): Removed {
   const table = world.store.table(served.storageKey);

@@ -53,7 +53,7 @@ function statusOf(world: World, user: User, spec: JsonObject): JsonObject {
   return { allowed, ...(reason === '' ? {} : { reason }) };
 }
 
-/** Of whom a SubjectAccessReview asks. */
+/** The user that a SubjectAccessReview asks about. */
 function subjectIn(spec: JsonObject): User {
   const name = textAt(spec, 'user') ?? '';
   const groups = stringsAt(spec, 'groups');

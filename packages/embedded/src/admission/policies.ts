@@ -229,7 +229,7 @@ function denied({ policy, binding, actions }: Bound, { served, name, warn }: Adm
     warn(`Validation failed for ValidatingAdmissionPolicy '${policy.name}' with binding '${binding}': ${words}`);
   if (!actions.includes('Deny')) return;
   const message = `ValidatingAdmissionPolicy '${policy.name}' with binding '${binding}' denied request: ${words}`;
-  // Of a deletion of many.
+  // A deletion of a collection has no name.
   const known = name === '' ? 'Unknown' : name;
   throw new Refusal(CODES[reason] ?? 422, reason, `${qualified(served)} ${JSON.stringify(known)} is forbidden: ${message}`, {
     name: known,

@@ -101,7 +101,7 @@ function readManagers(object: JsonObject | undefined): Managers | undefined {
 
 /**
  * The managedFields that the user sent, or else the stored ones. The fields of a request to a subresource do not count; an answer that
- * cannot be read is as good as none.
+ * cannot be read counts as none.
  */
 function managersFor({ live, updated, subresource = '' }: UpdateInput): Managers {
   const noManagers: Managers = new Map();

@@ -6,7 +6,7 @@ import { isEmptyObject, isObject } from './value.ts';
 
 export interface DecodedFields {
   set: FieldSet;
-  /** Encoding the set again gives the very same JSON, order included. */
+  /** Encoding the set again gives exactly the same JSON, order included. */
   canonical: boolean;
 }
 

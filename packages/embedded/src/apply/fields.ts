@@ -6,7 +6,7 @@ import { kindOf, treatment } from './kinds.ts';
 import type { SchemaNode } from './schema.ts';
 import { isEmptyObject, isObject } from './value.ts';
 
-/** The fields that a value names: what applying it makes one own. Lists and maps without children own nothing by themselves, save `{}`. */
+/** The fields that a value names: the fields that a manager owns after it applied the value. Lists and maps without children own no field themselves, except `{}`. */
 export function fieldsOf(schema: SchemaNode, value: Json): FieldSet {
   const set: FieldSetBuilder = new Map();
   collect(schema, value, set, false);

@@ -182,7 +182,7 @@ export function capUpdaters(managers: Managers, max: number): Managers {
   return out;
 }
 
-/** The object with these managedFields, sharing everything else; the very same object when they stand there already. */
+/** The object with these managedFields, sharing everything else; the object itself when it has them already. */
 export function setEntries(object: JsonObject, entries: JsonObject[] | undefined): JsonObject {
   const metadata = object['metadata'];
   const old = isObject(metadata) ? metadata['managedFields'] : undefined;

@@ -67,7 +67,7 @@ function mergeList(type: ListType, live: Json[], applied: Json[]): Json[] {
       }
       const next = shared[nextShared];
       if (right.values.has(at) && next !== undefined && next !== at) {
-        // Shared, but its turn comes where the applied list has it.
+        // Shared, but at the position that the applied list gives it.
         l++;
         continue;
       }

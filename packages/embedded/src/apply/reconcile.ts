@@ -6,7 +6,7 @@ import { deduced } from './schema.ts';
 
 /**
  * Ownership written under an older schema: a manager that owns something inside a list or map that has become atomic owns all of it.
- * The other way round nothing needs to be done. The very same set when it fits.
+ * The opposite case needs no change. Returns the set itself when it fits.
  */
 export function reconcile(schema: SchemaNode, set: FieldSet): FieldSet {
   let out: Map<Element, FieldNode> | undefined;

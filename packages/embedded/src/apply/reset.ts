@@ -3,7 +3,7 @@
 const statusOnly: readonly string[] = ['status'];
 const specOnly: readonly string[] = ['spec'];
 
-/** Of built-in kinds, by `group/Kind` and subresource, '' being the kind itself. What is missing resets nothing. */
+/** Reset fields of built-in kinds, by `group/Kind` and subresource; '' is the kind itself. An absent entry resets no field. */
 const builtin: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   '/Namespace': { '': statusOnly, status: specOnly, finalize: statusOnly },
   '/Node': { '': statusOnly, status: specOnly },

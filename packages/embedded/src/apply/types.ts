@@ -27,7 +27,7 @@ export interface ApplyInput extends Request {
 
 /** One field that another manager owns with another value. */
 export interface FieldConflict {
-  /** Name of the manager in the way, as it stands in its managedFields entry. */
+  /** Name of the conflicting manager, as its managedFields entry has it. */
   manager: string;
   /** `.spec.replicas`, `.status.conditions[type="Ready"].status` */
   field: string;

@@ -23,7 +23,7 @@ export interface Merge {
 export type UpdaterResult =
   | {
       ok: true;
-      /** The very same as `live` when nothing changed. */
+      /** `live` itself when no field changed. */
       object: Json;
       /** Everyone but the applier. */
       others: Managers;

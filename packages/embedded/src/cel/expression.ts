@@ -42,7 +42,7 @@ const rawItems = (value: unknown): Json[] => (Array.isArray(value) ? value.map(r
 function register(environment: Environment, type: CelType, objects: Map<string, CelObjectType>): void {
   if (type.item !== undefined) register(environment, type.item, objects);
   const { keyed, item, object } = type;
-  // Of values that may be null only their evaluation knows the type.
+  // Only the evaluation knows the type of values that may be null.
   if (keyed !== undefined && item?.object !== undefined && type.name === `list<${item.object.name}>`)
     environment.registerOperator(`${type.name} == ${type.name}`, (a, b) => alike(rawItems(a), rawItems(b), keyed));
   if (object === undefined) return;

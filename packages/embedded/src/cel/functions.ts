@@ -3,7 +3,7 @@ import type { Environment } from '@marcbachmann/cel-js';
 import { findAll, matches } from '../regexp.ts';
 import { BYTES_A_UNIT, spend } from './cost.ts';
 
-/** What stands for functions of the evaluator: its `matches` takes the engine of JavaScript, its `join` may make much of little. */
+/** Replaces functions of the evaluator: its `matches` uses the engine of JavaScript, its `join` may make a long text from a short one. */
 export const REPLACED: Readonly<Record<string, string>> = { matches: 'matchesLinear', join: 'joinCounted' };
 
 type Ordered = bigint | number | string | boolean;

@@ -1,4 +1,4 @@
-/** Expressions over values of any shape, as admission policies have them: what is there is found out when they run. */
+/** Expressions over values of any shape, as admission policies have them: their types are known only when they run. */
 import type { Json } from '@kubenode/api-machinery/wire';
 import { isObject } from '../json.ts';
 import { compileWith } from './expression.ts';

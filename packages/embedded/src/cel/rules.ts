@@ -15,7 +15,7 @@ import { CompileFault, compilerOf, type Expression, type Values } from './expres
 import { parseFieldPath } from './field-path.ts';
 import { asResource, escaped, EvaluationFault, typeOf, type CelType } from './types.ts';
 
-/** One rule as it stands in a definition. */
+/** One rule as a definition contains it. */
 interface Given {
   readonly rule: string;
   readonly message: string;
@@ -96,7 +96,7 @@ type Compile = ReturnType<typeof compilerOf>;
 
 class Compiler {
   readonly problems: FieldProblem[] = [];
-  /** Of all rules, for all values that one object can have. */
+  /** Cost of all rules, for all values that one object can have. */
   cost = 0;
   readonly #compile: Compile;
 
@@ -203,7 +203,7 @@ class Compiler {
   }
 }
 
-/** Compiles the rules of a whole object's schema. `path` is where the schema stands in its definition. */
+/** Compiles the rules of a whole object's schema. `path` is the path of the schema in its definition. */
 export function compileRules(schema: Schema, path: string): Compiled {
   if (!hasRules(schema)) return { rules: undefined, problems: [] };
   const type = typeOf(asResource(schema), 'selfType');

@@ -13,11 +13,11 @@ export interface CelType {
   readonly name: string;
   /** Throws on a value that the schema would not let in. */
   readonly value: (json: Json) => unknown;
-  /** Of an object: its fields by their names in expressions. */
+  /** For an object: its fields by their names in expressions. */
   readonly object?: CelObjectType;
-  /** Of a list its items, of a map its entries. */
+  /** For a list its items, for a map its entries. */
   readonly item?: CelType;
-  /** Of a list whose order does not count, since its items have keys. */
+  /** For a list whose order does not count, since its items have keys. */
   readonly keyed?: Schema;
 }
 

@@ -96,7 +96,7 @@ function dropFinalizer(world: World, { served, entry }: Found, name: string): vo
   });
 }
 
-/** Of an object with owners: drops references to owners that are gone, or deletes it with the last of them. */
+/** Handles an object with owners: drops references to owners that are gone, or deletes it with the last of them. */
 function collect(world: World, dependents: Dependents, key: ObjectKey): void {
   const found = find(world, key);
   if (found === undefined) return;
@@ -127,7 +127,7 @@ function blocks(world: World, key: ObjectKey, uid: string): boolean {
   );
 }
 
-/** Of an owner under deletion: orphans its dependents, or has them `queue`d and waits for those that block it. */
+/** Handles an owner under deletion: orphans its dependents, or has them `queue`d and waits for those that block it. */
 function finalize(world: World, dependents: Dependents, key: ObjectKey, queue: (dependent: ObjectKey) => void): void {
   const found = find(world, key);
   if (found === undefined) return;

@@ -89,7 +89,7 @@ function checkVersions(object: JsonObject): FieldProblem[] {
   if (versions.length === 0) return [required('spec.versions', 'must have at least one version')];
   const seen = new Set<string>();
   const [first, ...others] = versions.map((item) => at(item, 'schema', 'openAPIV3Schema'));
-  // One schema for all versions stands, for the real server, at the top.
+  // The real server keeps one schema for all versions at the top.
   const shared = first !== undefined && others.every((schema) => equal(schema, first));
   if (shared) out.push(...checkStructural(first, 'spec.validation.openAPIV3Schema'));
   for (const [index, item] of versions.entries()) {

@@ -58,7 +58,7 @@ const NOT_IN_JUNCTORS = [
   'x-kubernetes-int-or-string',
 ];
 
-/** The one way in which types may stand in anyOf: `x-kubernetes-int-or-string` spelt out. */
+/** The only form in which anyOf may contain types: `x-kubernetes-int-or-string` spelt out. */
 const INT_OR_STRING: Json = [{ type: 'integer' }, { type: 'string' }];
 
 class Check {

@@ -36,7 +36,7 @@ function keyValue(item: Json, mergeKey: string): Json {
   return value;
 }
 
-/** What a list item is known by: its merge key, or itself. */
+/** What identifies a list item: its merge key, or itself. */
 const identity = (item: Json, mergeKey: string | undefined) => JSON.stringify(mergeKey === undefined ? item : keyValue(item, mergeKey));
 
 /** Directives in values that are taken over whole mean nothing and must not be stored. */

@@ -21,7 +21,7 @@ const asking = (resource: string, name: string, namespace = ''): Attributes => (
   name,
 });
 
-/** As whom a request acts: `Impersonate-User` and `Impersonate-Group`, for those who may impersonate each of them. Throws a Refusal. */
+/** The user that a request acts as: `Impersonate-User` and `Impersonate-Group`, for those who may impersonate each of them. Throws a Refusal. */
 export function impersonate(world: World, user: User, headers: Readonly<Record<string, string>>): User {
   const name = headers['impersonate-user'];
   const groups = (headers['impersonate-group'] ?? '')

@@ -69,7 +69,7 @@ export const whole = (description?: string, format: 'int32' | 'int64' = 'int64')
 });
 export const flag = (description?: string): Schema => ({ type: 'boolean', ...described(description) });
 export const time = (description?: string): Schema => ({ type: 'string', format: 'date-time', ...described(description) });
-/** Of microseconds, always with six digits. */
+/** A time in microseconds, always with six digits. */
 export const microTime = (description?: string): Schema => ({ type: 'string', format: 'micro-time', ...described(description) });
 export const bytes = (description?: string): Schema => ({ type: 'string', format: 'byte', ...described(description) });
 export const quantity = (description?: string): Schema => ({ 'x-kubernetes-int-or-string': true, ...described(description) });

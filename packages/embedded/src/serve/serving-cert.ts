@@ -38,7 +38,7 @@ function keep(dir: string, name: string, identity: Identity): void {
   write(join(dir, `${name}.crt`), identity.certificate);
 }
 
-/** Whether it can be served for a while. What cannot be read is as good as none: another is made, and kubeconfigs go on to fit. */
+/** Whether it can be served for a while. One that cannot be read counts as none: the server makes another, and kubeconfigs stay valid. */
 function good(server: Identity, authority: Identity, now: number): boolean {
   const { publicKey } = new X509Certificate(authority.certificate);
   try {

@@ -81,7 +81,7 @@ describe('a table', () => {
     expect(table.at(table.compacted - 1)).toBeUndefined();
   });
 
-  it('that was loaded knows nothing of before', () => {
+  it('that was loaded has no earlier events', () => {
     const table = new Table(7, 10);
     expect([table.at(6), table.at(7) === undefined, table.compacted]).toEqual([undefined, false, 7]);
   });
