@@ -92,7 +92,7 @@ afterEach(async () => {
   await running;
 });
 
-test('a healthy hour costs sixty renewals of the Lease, and nothing else but a watch that is begun again', async () => {
+test('a healthy hour costs sixty renewals of the Lease, and one watch that is begun again', async () => {
   const machine = put({ components: [entry('app', '1.0.0', 1)] });
   start(machine.metadata.uid ?? '');
   await minutes(5);

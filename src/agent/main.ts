@@ -121,7 +121,7 @@ async function realMachine({ files, clock, log }: MachinePorts): Promise<{ host:
   return { host, units: createSystemdUnits({ files, systemctl: nodeSystemctl, clock, log }) };
 }
 
-/** A folder that stands for one. */
+/** A folder that simulates one. */
 async function folderMachine({ root, clock, log }: MachinePorts): Promise<{ host: Host; units: LastingUnits }> {
   return { host: await localHost(root), units: await createSupervisor({ root, clock, log }) };
 }

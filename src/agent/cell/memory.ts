@@ -37,7 +37,7 @@ export function bestWallMs(memory: AgentMemory, clock: Clock): number {
   return serverMsOf(memory, clock.monotonic()) ?? clock.now();
 }
 
-/** What was read live is good for the very next step only. */
+/** What was read live is valid for the next step only. */
 export function expireReread({ cell }: AgentMemory): void {
   cell.reread = undefined;
 }

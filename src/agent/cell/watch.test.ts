@@ -242,7 +242,7 @@ test('a watch that ended well makes an end of the failures before it', async () 
   api.watches.reset();
   await clock.advance(20_000);
   expect(api.watches.open).toBe(1);
-  // Nothing was seen on it: only that it ended well shows that the server is healthy.
+  // It brought no event: only its regular end shows that the server is healthy.
   api.watches.end();
   await clock.advance(501);
   expect(api.watches.open).toBe(1);

@@ -8,7 +8,7 @@ const PASSES = 3;
 
 /**
  * Removes what has this name, and what is in it. No link is followed and no other file system entered: each folder is kept open, and what is
- * removed is removed from that very folder, even if it is renamed or replaced meanwhile.
+ * removed is removed from exactly that folder, even if it is renamed or replaced meanwhile.
  *
  * `name`: bytes, as the folder has them. Errors: `FileFailed`.
  */

@@ -38,7 +38,7 @@ function noteStep({ wanted, state }: ObservedNode): AgentStep | undefined {
   if (wanted === undefined) return undefined;
   const note = { held: wanted.held || wanted.deleting, verified: wanted.verified };
   const { operation } = wanted;
-  // Of an operation that the cell carries out itself the agent keeps only the fence.
+  // The agent keeps only the fence of an operation that the cell carries out itself.
   const raised = operation !== undefined && isControllers(operation) && operation.epoch > state.epoch;
   const same = JSON.stringify(note) === JSON.stringify({ held: state.held, verified: state.verified });
   return same && !raised ? undefined : { do: 'note', ...note, ...(raised ? { epoch: operation.epoch } : {}) };
@@ -93,7 +93,7 @@ function openStep(o: ObservedNode, due: AgainAt): AgentStep | undefined {
   return o.reread === operation.id ? repairStep(o, operation, operation.task, due) : undefined;
 }
 
-/** Of a Repair that takes its time: units are started and drift is repaired meanwhile. */
+/** The step of a Repair that takes time: units are started and drift is repaired meanwhile. */
 function openRepairStep(o: ObservedNode, due: AgainAt): AgentStep | undefined {
   const operation = o.state.transaction === undefined ? runningOperation(o.state) : undefined;
   return operation?.task === undefined ? undefined : repairStep(o, operation, operation.task, due);

@@ -42,11 +42,11 @@ interface Stepped {
   waitUntilMs: number | undefined;
 }
 
-/** observe → decide → act, one step at a time. Nothing of it needs the API server, save beginning what is ordered. */
+/** observe → decide → act, one step at a time. No step needs the API server, except to begin what is ordered. */
 export interface Engine {
-  /** One step. Returns how long to wait when there is nothing to do. Never rejects, save with the signal's reason. */
+  /** One step. Returns how long to wait when there is nothing to do. Rejects only with the signal's reason. */
   step(): Promise<Stepped>;
-  /** Steps until the signal. Settles when nothing of it runs any more. */
+  /** Steps until the signal. Settles when no step runs any more. */
   run(): Promise<void>;
   /** The Machine, as it was read or watched; `refetched`: read without reliance on what was read before. */
   seen(wanted: WantedState, refetched?: boolean): void;

@@ -37,6 +37,6 @@ export interface ObservedNode {
   /** The operation that was found in the Machine by the step before this one, read live. */
   reread: string | undefined;
   rereadNotBeforeMs: number;
-  /** Something that is kept may be needed no more. */
+  /** A kept file may no longer be needed. */
   sweep: boolean;
 }

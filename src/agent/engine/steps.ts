@@ -21,7 +21,7 @@ export type TransactionStage =
 export type AgentStep =
   /** Nothing, until then or until something happens. */
   | { do: 'wait'; untilMs: number; why: string }
-  /** Leave nothing of the machine that this disk was in before. */
+  /** Removes everything of the machine that this disk was in before. */
   | { do: 'startOver' }
   | { do: 'note'; held: boolean; verified: Record<string, string[]>; epoch?: number }
   | { do: 'accept'; accepted: AcceptedEntry }
@@ -38,7 +38,7 @@ export type AgentStep =
   | { do: 'begin'; transaction: Transaction; operation: OperationRecord | undefined }
   /** A Repair is intended. */
   | { do: 'operate'; operation: OperationRecord }
-  /** A Repair is done, or gone on with. */
+  /** The agent carries out a Repair, or continues it. */
   | { do: 'restartUnits'; operation: OperationRecord; component: string }
   | { do: 'clean'; operation: OperationRecord; belowPercent: number }
   | { do: 'reboot'; operation: OperationRecord }

@@ -10,7 +10,7 @@ describe('no sync is there for nothing', () => {
   /** Repairs of drift are not reported as done: what is lost of one is found and repaired again, by the code that also builds what is new. */
   const shared = (site: string): boolean => /^buildGeneration@.*(repairTree|attempt)@upkeep\/act$/.test(site);
 
-  test('each one removed is found out', async () => {
+  test('each one removed is detected', async () => {
     const sites = new Map<string, Set<string>>();
     for (const scenario of scenarios) {
       const onSync = (site: string): void => void sites.set(site, (sites.get(site) ?? new Set()).add(scenario.name));

@@ -15,7 +15,7 @@ export interface GenerationMemory {
   rebuilt: Map<string, Preparation>;
   /** Ends a preparation. */
   preparing: Map<string, AbortController>;
-  /** Something that is kept may be needed no more. */
+  /** A kept file may no longer be needed. */
   sweep: boolean;
 }
 

@@ -1,7 +1,7 @@
 import type { AgentContext } from '../context.ts';
 import { recordRebuilt } from '../records/installed.ts';
 
-/** Damaged generations that were built again are what is installed. */
+/** After damaged generations were built again, they are the installed ones. */
 export function takeRebuilt(ctx: AgentContext): void {
   const { records, generation } = ctx.memory;
   for (const [name, rebuilt] of generation.rebuilt) {

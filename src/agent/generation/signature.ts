@@ -11,7 +11,7 @@ import type { DiskLayout } from '../disk/layout.ts';
  */
 
 const LONGEST_VALUE = 4096;
-/** Of values in values: deeper than any name of one that a component declares. */
+/** Depth of nested values: deeper than any name of a value that a component declares. */
 const DEEPEST_VALUE = 16;
 /** As Kubernetes has them: letters, digits, `-`, `_` and `.`. */
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
@@ -94,7 +94,7 @@ function checkValues(values: Record<string, unknown>, allowed: ReadonlyMap<strin
   }
 }
 
-/** Without the flag m `$` is the very end, so that no line more gets through. */
+/** Without the flag m `$` is the end of the text, so no further line is accepted. */
 function wholeOf(pattern: string, path: string): RegExp {
   try {
     // Alone first: `)|(` would be balanced by what is put around it.

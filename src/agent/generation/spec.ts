@@ -64,7 +64,7 @@ export interface Disposable {
 export interface NodeCredentials {
   kubeconfig: string;
   certificateAuthority: string;
-  /** Of certificate and key, which the kubeconfig names then; absent: they are in the kubeconfig. */
+  /** Path of certificate and key, which the kubeconfig then names; absent: they are in the kubeconfig. */
   clientCertificate?: string;
 }
 

@@ -11,7 +11,7 @@ import type { ArtifactTransfer } from './transfer.ts';
 
 /**
  * Artifacts by their sha256. Their bytes are checked when they arrive and again whenever they are read, so that none needs to survive a
- * loss of power: what is damaged is found out before it is used, and fetched again.
+ * loss of power: damage is detected before the content is used, and fetched again.
  */
 export interface ArtifactStore {
   /** Makes sure that the artifact is here and whole: what was damaged since is fetched again. Errors: `UrlRefused`, `ArtifactRefused`, `HttpStatus`, `DigestMismatch`, `TooLarge`, `TooSlow`, and those of disk and network. */
@@ -139,7 +139,7 @@ async function fetchArtifact(store: StoreFolder, artifact: Named, caller: AbortS
   }
 }
 
-/** What came of an earlier transfer is continued. */
+/** Continues what an earlier transfer left. */
 async function fetchWithin(store: StoreFolder, artifact: Named, transfer: ArtifactTransfer): Promise<void> {
   const { files, folder, network } = store;
   const url = resolveUrl(artifact.url, store.mirror);
@@ -199,7 +199,7 @@ async function writePart(
   try {
     await files.write(part, counted(), { mode: 0o600, append: resumed });
   } catch (error) {
-    // What came of it is kept and continued, unless it could never be used.
+    // The part that arrived is kept and continued, unless it could never be used.
     if (['TooLarge', 'ENOSPC'].includes(codeOf(error))) await files.unlink(part);
     throw error;
   }

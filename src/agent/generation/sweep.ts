@@ -8,7 +8,7 @@ import { specPath } from './prepare.ts';
 const DIGEST = /^[a-f0-9]{24}$/;
 
 /**
- * Removes what is needed no more: all generations except the one that runs, the one before it, the two last verified and the one that is wanted;
+ * Removes what is no longer needed: all generations except the one that runs, the one before it, the two last verified and the one that is wanted;
  * artifacts and MachineComponents that none of these was made from. The caller makes sure that no transaction is open and nothing is being prepared.
  * Returns what it removed from the store.
  */

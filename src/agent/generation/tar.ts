@@ -12,12 +12,12 @@ export interface ArchiveEntry {
   path: string;
   executable: boolean;
   size: number;
-  /** Of a file; must be read before the next entry is asked for. */
+  /** Content of a file; must be read before the next entry is asked for. */
   content: AsyncIterable<Uint8Array>;
 }
 
 export interface ArchiveLimits {
-  /** Of everything that comes out of the compression: content, headers, padding. */
+  /** Limit of everything that comes out of the compression: content, headers, padding. */
   bytes: number;
   /** Headers of any kind, and folders that only a path names. */
   entries: number;
@@ -30,7 +30,7 @@ const BLOCK = 512;
 const LONGEST_PATH = 1024;
 const LONGEST_PART = 255;
 const DEEPEST = 64;
-/** Of a header that only describes the next one. */
+/** Limit of a header that only describes the next one. */
 const LONGEST_HEADER = 16 * 1024;
 /** Zeros that follow the end: a record of the largest size that tar programs write. */
 const LONGEST_END = 1024 ** 2;
@@ -168,7 +168,7 @@ interface ByteReader {
   /** The next bytes, as they come. */
   part(length: number): AsyncIterable<Uint8Array>;
   skip(length: number): Promise<void>;
-  /** Reads to the end: nothing but zeros, and not more of them. */
+  /** Reads to the end: only zeros, and not more than the limit. */
   end(most: number): Promise<void>;
 }
 

@@ -91,7 +91,7 @@ export async function damagedEntries(
       damaged.push(entry.path);
       if (entry.kind === 'folder') lost.add(entry.path);
     } else if (entry.kind === 'folder') {
-      // What cannot be read is as good as gone.
+      // A file that cannot be read counts as missing.
       const found = await files.stat(path).catch(() => undefined);
       if (found?.kind !== 'folder') lost.add(entry.path);
       if (found?.kind !== 'folder' || found.mode !== entry.mode) damaged.push(entry.path);

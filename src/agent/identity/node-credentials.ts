@@ -75,7 +75,7 @@ export async function keepNodeCredentials(ctx: AgentContext, credentials: NodeCr
   await writeNodeFile(durable, layout.root, { path: kubeconfig, content: kubeconfigOf(certificates, node.name, user), mode: MODE });
 }
 
-/** One that is good for a while yet is no reason to stop. */
+/** A certificate that is still valid for some time is no reason to stop. */
 function orElse(ctx: AgentContext, stored: StoredCertificate | undefined, error: unknown): StoredCertificate {
   if (stored === undefined || ctx.signal.aborted) throw error;
   ctx.ports.log.warn({ error: messageOf(error) }, 'the credentials of the node were not renewed; what is there is still good');
@@ -95,7 +95,7 @@ export async function keepNodeCredentialsGood(ctx: AgentContext): Promise<void> 
   }
 }
 
-/** Every installed component's; what fails is tried again later and keeps nothing else from being done. */
+/** Every installed component's; what fails is tried again later and does not stop the others. */
 async function renewNodeCredentials(ctx: AgentContext, manifests: Iterable<Manifest>): Promise<void> {
   for (const { name, nodeCredentials } of manifests) {
     if (nodeCredentials === undefined) continue;

@@ -35,7 +35,7 @@ async function renewToken(session: Session, identity: Current & { kind: 'Token' 
   const found = await standInToken(by, machine, session.seconds, signal);
   if (found === undefined) throw agentError('NoToken', 'the cluster gives this agent no further token');
   await adopt(session, { ...identity, ...found, since: nowMs(session) }, true);
-  // Perhaps the cluster signs by now. With the same key, which is the one that was admitted.
+  // The cluster may sign now. The request has the same key, which was admitted.
   await state.begin(newPending(machine, { key: pending?.key, admittedBy: pending?.admittedBy }));
   return 0;
 }

@@ -14,7 +14,7 @@ export interface PendingRequest {
   key: string;
   /** Base64 of the request's PEM: two signatures of one request differ. */
   request: string;
-  /** Of the CertificateSigningRequest. */
+  /** Name of the CertificateSigningRequest. */
   name: string;
   /** SHA-256 of the bootstrap token it is asked with; absent: with the identity that it renews. */
   admittedBy?: string;
@@ -35,7 +35,7 @@ export function identityState(durable: Durable, stateFolder: string, machineUID:
   const folder = join(stateFolder, 'identity');
   const [currentPath, pendingPath] = [join(folder, 'current.json'), join(folder, 'pending.json')];
 
-  /** What cannot be read, or is of another machine, is as good as none: it can be had again. */
+  /** What cannot be read, or is of another machine, counts as none: the agent can request it again. */
   async function read(path: string, fields: readonly string[]): Promise<Record<string, unknown> | undefined> {
     const bytes = await durable.files.read(path);
     if (bytes === undefined) return undefined;

@@ -18,7 +18,7 @@ beforeEach(() => {
 const client = () => createClient(api.transport);
 const bodyOf = (request: ApiRequest | undefined): unknown => JSON.parse(Buffer.from(request?.body ?? '').toString());
 
-/** The request as the server has it, with what came of it. */
+/** The request as the server has it, with its outcome. */
 function answers(status: object | undefined, request = pending.request): Interceptor {
   const metadata = { name: pending.name, uid: 'csr', resourceVersion: '1', creationTimestamp: '2026-11-20T00:00:00Z' };
   const spec = { request, signerName: 's', usages: [] };

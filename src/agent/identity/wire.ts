@@ -14,7 +14,7 @@ export type SigningAnswer =
   | { is: 'Waiting'; approved: boolean }
   | { is: 'Failed'; why: string }
   | { is: 'Denied'; why: string }
-  /** The server has it no more; requests are cleaned up after an hour. */
+  /** The server has removed it; requests are cleaned up after an hour. */
   | { is: 'Gone' };
 
 export type AskedRequest = Pick<PendingRequest, 'name' | 'request' | 'voucher'>;
@@ -60,7 +60,7 @@ function answerOf({ spec, status }: Stored<CertificateSigningRequest>, pending: 
   return { is: 'Waiting', approved: condition('Approved') !== undefined };
 }
 
-/** A token of the account that stands in for a certificate; undefined: this machine was not given one. Times in wall ms. */
+/** A token of the account that replaces a certificate; undefined: this machine was not given one. Times in wall ms. */
 export async function standInToken(
   client: Client,
   machine: { namespace: string; name: string },

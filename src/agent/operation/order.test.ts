@@ -13,7 +13,7 @@ test('C5: an operation is begun only after the Machine was read again, live', as
   await live(world, life, () => outcome(world) === 'Succeeded');
 });
 
-test('C5: an order that was taken back meanwhile is found out by reading again', async () => {
+test('C5: an order that was taken back meanwhile is detected by reading again', async () => {
   const { world, life } = await ordered();
   // Not notified: the watch is behind.
   world.change({ operation: order(world, 'op-2', { kind: 'Cancelled' }) });

@@ -126,7 +126,7 @@ test('what a person should check is a Warning, what went as it should is not', a
   expect(world.warnings).toHaveLength(3);
 });
 
-test('a first install that fails is reported as one after which nothing runs, and nothing of it is healthy', async () => {
+test('a first install that fails is reported with no running version, and no part of it as healthy', async () => {
   const { world, life } = await node();
   release(world, '2.0.0', { name: 'web', program: 'bad' });
   want(world, life, [entry('app', '1.0.0', 1), entry('web', '2.0.0', 1)]);
@@ -192,7 +192,7 @@ test('a unit that the next version lacks is stopped, a file that it lacks goes, 
   expect([...world.units.keys()]).toEqual(['app']);
 });
 
-test('what a cleaning keeps: the program of what would be gone back to, though nothing of it runs', async () => {
+test('what a cleaning keeps: the program of the version that the agent would go back to, though it does not run', async () => {
   const program = (path: string) => ({
     units: [{ name: 'app', exec: [path] }],
     disposable: [{ path: '/var/cache/tools', olderThanSeconds: 60 }],

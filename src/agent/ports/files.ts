@@ -42,17 +42,17 @@ export interface FileWriteOptions {
 }
 
 /**
- * A disk. Nothing but `write` with `sync`, and `sync`, is durable: names (new files, renames, removals) become so by `sync` of
+ * A disk. Only `write` with `sync`, and `sync`, are durable: names (new files, renames, removals) become so by `sync` of
  * their folder. Errors are Node's (`code`), except that what is absent reads as undefined or empty.
  */
 export interface Files {
   /** A regular file of at most 64 MiB. Errors: `FileFailed`. */
   read(path: string): Promise<Buffer | undefined>;
-  /** Of a regular file; follows no link at the end. Errors: ENOENT, `FileFailed`. */
+  /** The bytes of a regular file; follows no link at the end. Errors: ENOENT, `FileFailed`. */
   chunks(path: string): AsyncIterable<Uint8Array>;
   /** Sorted. Empty when absent. */
   list(path: string): Promise<string[]>;
-  /** Of the link itself where there is one. */
+  /** The state of the link itself where there is one. */
   stat(path: string): Promise<FileStat | undefined>;
   readlink(path: string): Promise<string | undefined>;
   realpath(path: string): Promise<string | undefined>;

@@ -1,7 +1,7 @@
 import { codeOf } from '../errors.ts';
 import { close, fs, fstat, lstat, open, opendir, readlink, realpath, rmdir, unlink } from './node-fs.ts';
 
-/** Of something in a folder; of the link itself where it is one. */
+/** An entry of a folder; a link stands for itself. */
 export interface FoundEntry {
   kind: 'file' | 'folder' | 'link' | 'other';
   /** Device and inode: what has the same is the same. */

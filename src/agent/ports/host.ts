@@ -10,7 +10,7 @@ export interface Host {
   readonly arch: 'amd64' | 'arm64';
   /** Asks for a reboot and returns; the process ends some time after. Asking twice for one operation in one boot is asking once. */
   reboot(operation: string): Promise<void>;
-  /** Takes back what was asked for this operation, if it is not under way. Nothing was asked: no error. */
+  /** Takes back what was asked for this operation, if it is not under way. No error if nothing was asked for. */
   keepUp(operation: string): Promise<void>;
 }
 

@@ -4,7 +4,7 @@ import { close, fs, fstat, ftruncate, mkdir, open, read, unlink, write } from '.
 
 const ROTATE_BYTES = 8 * 1024 * 1024;
 
-/** Of the node: what its units wrote. */
+/** Logs of the node: what its units wrote. */
 export const LOG_FOLDER = '/var/log/kubenode';
 
 export const logPath = (root: string, unit: string): string => join(root === '' ? '/' : root, LOG_FOLDER, `${unit}.log`);

@@ -87,7 +87,7 @@ function insideAddresses(): BlockList {
   return inside;
 }
 
-/** As the system resolves names, save that one which leads inside is refused: a name may lead anywhere. */
+/** Resolves names as the system does, but refuses an address inside: a name may lead anywhere. */
 export const lookupOutside: LookupFunction = (hostname, options, callback) => {
   const { lookup } = process.getBuiltinModule('node:dns');
   lookup(hostname, { ...options, all: true }, (error, addresses) => {
@@ -153,7 +153,7 @@ export function nodeNetwork(options: NetworkOptions = {}): Network {
   };
 }
 
-/** The cell's own authority vouches for the mirror it serves and for nothing else. */
+/** The cell's own authority is trusted for the mirror that it serves and for no other server. */
 function trustFor(url: URL, authority: NetworkOptions['authority']): { ca?: string[] } {
   if (authority === undefined || url.protocol !== 'https:' || url.origin !== authority.origin) return {};
   const { rootCertificates } = process.getBuiltinModule('node:tls');

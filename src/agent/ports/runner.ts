@@ -15,7 +15,7 @@ export interface CommandResult {
   output: string;
 }
 
-/** Runs a program to its end. It never rejects, save with the signal's reason. */
+/** Runs a program to its end. It rejects only with the signal's reason. */
 export type Runner = (command: Command, signal: AbortSignal) => Promise<CommandResult>;
 
 const KEPT = 2048;

@@ -55,7 +55,7 @@ unitsConformance('the supervisor', {
   pidOf: () => Promise.resolve(record().pid),
 });
 
-test('a unit runs in its own session, with nothing of the agent’s environment but the way to programs', async () => {
+test('a unit runs in its own session, with only PATH of the agent’s environment', async () => {
   process.env['KUBENODE_SECRET'] = 'secret';
   const units = await supervise();
   const status = await units.start(shell('echo begun; env; exec sleep 60', { environment: { OWN: 'value' } }));
@@ -104,7 +104,7 @@ test('a unit that ends by itself is reported at once, with how it ended', async 
   expect(await units.list()).toMatchObject([{ running: false, exit: 'exit code 3' }]);
 });
 
-test('a program that is not there ends its unit; nothing else comes of it', async () => {
+test('a program that is not there ends its unit; it has no other effect', async () => {
   const units = await supervise();
   await units.start(shell('', { exec: ['/no/such/program'] }));
   await waitFor(async () => (await units.list())[0]?.exit === 'exit code 127');

@@ -102,7 +102,7 @@ async function list(units: SystemdFolder): Promise<ServiceStatus[]> {
   const statuses = new Map<string, ServiceStatus>();
   for (const [name, { text }] of ours) {
     const before = units.seen.get(name);
-    // As long as its main process is that one, nothing of it has changed, and systemd need not be asked.
+    // While its main process is the same, the unit has not changed, and the agent need not ask systemd.
     if (before?.text === text && (await startOf(before.pid)) === before.start) statuses.set(name, before.status);
   }
   const asked = [...ours.keys()].filter((name) => !statuses.has(name));

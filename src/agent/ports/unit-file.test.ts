@@ -35,7 +35,7 @@ test('without settings it is a service of type exec that systemd never starts ag
   ]);
 });
 
-test('each setting is its directive, and nothing else', () => {
+test('each setting becomes exactly its directive', () => {
   const text = unitFileText(
     unit({
       systemd: {

@@ -32,7 +32,7 @@ export function unitFileText(unit: UnitDefinition, environment: Readonly<Record<
   return `${TITLE}\n${SECTION}\n${mark.join('\n')}\n\n${body}`;
 }
 
-/** undefined: it is not one of ours. */
+/** undefined: another program wrote it. */
 export function markOf(text: string): UnitMark | undefined {
   const begin = `${TITLE}\n${SECTION}\n`;
   if (!text.startsWith(begin)) return undefined;

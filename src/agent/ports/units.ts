@@ -34,7 +34,7 @@ export interface Units {
   list(): Promise<ServiceStatus[]>;
   /** Starts it, or starts it again: its processes are stopped first. Errors: `UnitFailed`, `UnitConflict` where it belongs to another program. */
   start(unit: UnitDefinition): Promise<ServiceStatus>;
-  /** Resolves when nothing of it runs; then it is no longer listed. Not there: no error. */
+  /** Resolves when no process of it runs; then it is no longer listed. No error if it does not exist. */
   stop(name: string): Promise<void>;
   /** SIGHUP to its main process. Not running: no error. */
   reload(name: string): Promise<void>;

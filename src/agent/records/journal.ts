@@ -6,7 +6,7 @@ import { fold } from './state.ts';
 import type { JournalEntry, JournalState } from './state.ts';
 
 /**
- * The journal: what was intended and what came of it, one line each, every line with the checksum of its text. A line is
+ * The journal: each intention and its outcome, one line each, every line with the checksum of its text. A line is
  * durable before anything it announces is done. A line that was cut by a loss of power is at the end and counts as never
  * written; any other line that fails its check is damage, and the agent does nothing on a damaged journal.
  */

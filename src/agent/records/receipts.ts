@@ -4,7 +4,7 @@ import { agentError } from '../errors.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { DiskLayout } from '../disk/layout.ts';
 
-/** The record that a generation is installed: written when everything else is, removed when nothing of it is left. */
+/** The record that a generation is installed: written after all other files of it, removed when no file of it is left. */
 export interface Receipt {
   machineUID: string;
   name: string;

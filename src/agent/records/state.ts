@@ -37,11 +37,11 @@ export type Task =
   /** Into another boot than this one. */
   | { action: 'Reboot'; fromBootID: string };
 
-/** Written before the first thing that cannot be taken back; without it nothing was done yet. */
+/** Written before the first thing that cannot be taken back; without it the agent has done nothing yet. */
 export interface Acting {
   /** Wall time, ms. */
   at: number;
-  /** Of the units that ran: those that have it still are yet to be restarted. */
+  /** Invocations of the units that ran: a unit that still has the same one still has to be restarted. */
   invocations?: Record<string, string>;
   /** So far. */
   freed?: { files: number; bytes: number };
@@ -118,7 +118,7 @@ export type JournalEntry =
   | { t: 'commit' }
   /** Without what was wanted; `ends` the transaction, or it was refused before there was one. */
   | { t: 'fail'; name: string; failed: ComponentFailure; ends: boolean }
-  /** Nothing of the component was here. */
+  /** No part of the component was here. */
   | { t: 'removed'; name: string }
   | { t: 'finish'; operation: OperationRecord; cleared?: boolean }
   | { t: 'repair'; name: string; at: number };

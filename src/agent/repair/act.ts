@@ -125,7 +125,7 @@ export async function clean(ctx: AgentContext, operation: OperationRecord, below
   await journalOf(memory).append({ t: 'act', id: operation.id, acting: { ...acting, freed } });
 }
 
-/** What the agent keeps and needs no more: it goes first. */
+/** What the agent keeps and no longer needs: it goes first. */
 async function sweepStore(ctx: AgentContext): Promise<{ files: number; bytes: number }> {
   const { memory, ports } = ctx;
   if (isPreparing(memory)) return { files: 0, bytes: 0 };

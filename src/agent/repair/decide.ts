@@ -7,7 +7,7 @@ import type { AgainAt, Finish, AgentStep } from '../engine/steps.ts';
 
 /** From the first time it was asked for. */
 export const REBOOT_WITHIN_MS = 300_000;
-/** Of one CleanDisk, in one process. */
+/** Limit of one CleanDisk, in one process. */
 export const CLEAN_WITHIN_MS = 600_000;
 
 export type Todo = { kind: 'ready' | 'finish'; step: AgentStep } | { kind: 'waiting' };
@@ -62,7 +62,7 @@ export function repairStep(o: ObservedNode, operation: OperationRecord, task: Ta
 }
 
 /**
- * Nothing was done yet. It is done when the cell knows that it is under way (so that it is not done again should this disk be lost or put
+ * The agent has done nothing yet. It begins when the cell knows that it is under way (so that it is not done again should this disk be lost or put
  * back), and when the Machine, read live by the step before this one, still has the order.
  */
 function setOutStep(o: ObservedNode, operation: OperationRecord, task: Task, due: AgainAt): AgentStep | undefined {

@@ -4,7 +4,7 @@ import type { Cleaner } from './cleaner.ts';
 
 /** How far the running Repair is in this process. */
 export interface Repairing {
-  /** Of the restarted units. */
+  /** The probes of the restarted units. */
   probing: ProbeView | undefined;
   /** When the probes must pass, or the reboot must have happened; unknown until this process did something for it. */
   deadlineMs: number | undefined;
@@ -13,7 +13,7 @@ export interface Repairing {
   failures: number;
   error: string | undefined;
   cleaning: { end: 'enough' | 'nothing' | undefined; notes: string } | undefined;
-  /** Of the disk, in use when it was last checked. */
+  /** Share of the disk in use when it was last checked. */
   percent: number;
 }
 

@@ -19,7 +19,7 @@ export interface EventsOptions {
   signal: AbortSignal;
 }
 
-/** Of the same that happens again; what is more is only in the log. */
+/** Shortest time between two equal Events; a more frequent one is only in the log. */
 const REPEAT_MS = 300_000;
 const WAITING = 20;
 const PACE_MS = 200;

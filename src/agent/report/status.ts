@@ -18,7 +18,7 @@ import type { WantedState } from '../cell/wanted.ts';
 /** With room for what is put in front of it. */
 const LONGEST_HERE = 1000;
 
-/** What of a Machine's status the agent writes, and nothing else. */
+/** Exactly the fields of a Machine's status that the agent writes. */
 export type AgentStatus = Required<Pick<MachineStatus, 'agent'>> & Pick<MachineStatus, 'components' | 'operation' | 'conditions'>;
 
 export interface AgentInfo {

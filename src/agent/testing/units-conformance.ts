@@ -44,7 +44,7 @@ export function unitsConformance(name: string, harness: UnitsHarness): void {
     await units.reload('app');
   });
 
-  test(`${name}: a unit has nothing of the agent's environment but the way to programs, and its words as they are`, async () => {
+  test(`${name}: a unit has only PATH of the agent's environment, and its words unchanged`, async () => {
     process.env['KUBENODE_SECRET'] = 'secret';
     const words = [
       '',
@@ -108,7 +108,7 @@ export function unitsConformance(name: string, harness: UnitsHarness): void {
     await waitFor(async () => (await first(units))?.exit === 'signal SIGKILL');
   });
 
-  test(`${name}: a program that is not there ends its unit; nothing else comes of it`, async () => {
+  test(`${name}: a program that is not there ends its unit; it has no other effect`, async () => {
     const units = await harness.open();
     await units.start(shellUnit('', { exec: ['/no/such/program'] }));
     await waitFor(async () => (await first(units))?.exit === harness.absent);

@@ -20,7 +20,7 @@ export function transactionStep(o: ObservedNode, tx: Transaction, due: AgainAt):
   const stage = stagesOf(o, tx).find((each) => !o.progress.done.has(each));
   if (stage === undefined) return closing(o, tx);
   if (o.progress.error !== undefined) return afterError(o, tx, o.progress.error, due, stage);
-  // A reboot that was asked for is waited for, and asked for again after a while.
+  // The agent waits for a reboot that it asked for, and asks again after some time.
   if (stage === 'reboot' && o.nowMs < o.progress.notBeforeMs) {
     due(o.progress.notBeforeMs);
     return undefined;
@@ -121,7 +121,7 @@ function newerRevision(o: ObservedNode, tx: Transaction): AgentStep | undefined 
       operation: undefined,
     };
   };
-  // Wanted again is what ran before: that is going back, without anything having failed.
+  // The Machine wants again what ran before: the agent goes back, though nothing failed.
   if (component.action === 'Install' && o.installed.get(tx.name)?.receipt.content === component.content) return next(tx.from);
   if (tx.operation !== undefined) return undefined;
   const pending: PendingChange = pendingOf({ ...o, state: withoutTransaction(o) }, tx.name);

@@ -33,7 +33,7 @@ test('the content that failed may be tried again under a new revision', async ()
   expect(app(world)).toMatchObject({ revision: 3, needs: 'Restart' });
 });
 
-test('a first install that fails stops what it started, and reports that nothing was restored', async () => {
+test('a first install that fails stops what it started, and reports that it restored nothing', async () => {
   const world = new World();
   release(world, '1.0.0', { program: 'bad' });
   world.change({ components: [entry('app', '1.0.0', 1)] });

@@ -39,7 +39,7 @@ test.each<[string, Partial<ObservedNode>, object | undefined, number[]]>([
   ['a unit crashes in a loop, and runs just now', { starts: starts({ failures: 3 }) }, undefined, [...CHECKS, NOW - 5 + LASTING_MS]],
   ['a unit crashed, and has lasted since', { starts: starts({ failures: 3, lastMs: NOW - LASTING_MS }) }, undefined, CHECKS],
   ['a unit is down', { units: down, starts: starts() }, { do: 'startUnit', name: 'app', unit: 'app' }, CHECKS],
-  ['a unit is down, and was started in vain', { units: down, starts: starts({ notBeforeMs: NOW + 7 }) }, undefined, [...CHECKS, NOW + 7]],
+  ['a unit is down, and its start failed', { units: down, starts: starts({ notBeforeMs: NOW + 7 }) }, undefined, [...CHECKS, NOW + 7]],
 
   ['it was never checked', { drift: new Map() }, { do: 'check', name: 'app', full: false }, []],
   ['it is time to check', { drift: drifted({ nextMs: NOW }) }, { do: 'check', full: false }, []],

@@ -75,7 +75,7 @@ function rebuildStep(o: ObservedNode, name: string, due: AgainAt): AgentStep | u
 /** A unit of no component: left by something that was taken away. */
 function strayStep(o: ObservedNode, due: AgainAt): AgentStep | undefined {
   const manifests = [...o.installed.values()].map((each) => each.manifest);
-  // Of a damaged generation it is not known which units it has.
+  // The units of a damaged generation are not known.
   if (manifests.includes(undefined)) return undefined;
   for (const name of o.units.keys()) {
     if (manifests.some((manifest) => manifest?.units.some((unit) => unit.name === name))) continue;

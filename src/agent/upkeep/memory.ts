@@ -43,7 +43,7 @@ export function isCrashLooping(starts: UnitStarts | undefined, nowMs: number): b
   return starts !== undefined && starts.failures >= 3 && nowMs - starts.lastMs < LASTING_MS;
 }
 
-/** What a change in a watched folder touches of a component's generation; undefined: nothing of it. */
+/** The part of a component's generation that a change in a watched folder touches; undefined: none. */
 export type ChangeReader = (name: string | undefined) => string | undefined;
 
 /** What is known of the components that run, and of the probes and watches of each. */
@@ -72,7 +72,7 @@ export function newUpkeepMemory(): UpkeepMemory {
   };
 }
 
-/** The unit was started by an operation or a transaction: earlier failures count no more. */
+/** The unit was started by an operation or a transaction: earlier failures no longer count. */
 export function forgetStarts({ upkeep }: AgentMemory, unit: string): void {
   upkeep.starts.delete(unit);
 }

@@ -53,7 +53,7 @@ const FAILURES = 3;
 const STEADY_MS = 10_000;
 /** Starting a program costs what many requests do. */
 const STEADY_EXEC_MS = 30_000;
-/** And while the unit that it asks is starting, it asks in vain and takes the processor from it. */
+/** And while the unit is starting, a probe of it fails and takes processor time from it. */
 const FIRST_EXEC_MS = 800;
 
 const IMPLIED = { timeoutSeconds: 3, periodSeconds: 2, successThreshold: 1 };
@@ -66,7 +66,7 @@ interface Round {
   readonly onChange: () => void;
   readonly ended: AbortController;
   readonly timers: Set<() => void>;
-  /** Of its units, as they were observed last. */
+  /** Invocations of its units, as they were observed last. */
   readonly invocations: Map<string, string>;
 }
 
@@ -176,7 +176,7 @@ async function unitFailure({ mode, ports, invocations }: Round, each: Tracked, n
 
 function firstMs({ mode, manifest }: Round, { probe: { unit, exec, periodSeconds } }: Tracked): number {
   if (mode === 'steady') return 0;
-  // A process that ends at once runs at first: a unit must have run for a while.
+  // A process that ends at once runs at first: a unit must have run for some time.
   if (unit !== undefined) return periodSeconds * 1000;
   return exec !== undefined && manifest.units.length > 0 ? Math.min(FIRST_EXEC_MS, periodSeconds * 1000) : 0;
 }

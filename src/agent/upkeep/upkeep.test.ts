@@ -36,7 +36,7 @@ test.each([
   disturb(world);
   world.disk.notify(`${ROOT}/etc/app`);
   await rest(world, life);
-  // Save for the journal, which records the repair.
+  // Except for the journal, which records the repair.
   const others = (key: string): string =>
     key
       .split('\n')

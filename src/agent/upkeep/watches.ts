@@ -12,7 +12,7 @@ const CHECK_AFTER_MS = 100;
 const CHECK_EVERY_MS = 1000;
 /** Checks take at most one part of so many of the time. */
 const CHECK_SHARE = 20;
-/** Of one component: the system has watches for 8,192 folders at least. */
+/** Limit of one component: the system has watches for 8,192 folders at least. */
 const WATCHED_FOLDERS = 128;
 const TOUCHED_PATHS = 1000;
 
