@@ -8,7 +8,7 @@ export class ApiError extends CodedError {
   readonly causes: StatusCause[];
   readonly retryAfterSeconds: number | undefined;
   readonly details: Status['details'];
-  /** Of the request that was answered so, where it is known. */
+  /** Method of the request with this answer, where it is known. */
   readonly method: string | undefined;
   readonly path: string | undefined;
 

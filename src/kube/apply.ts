@@ -48,7 +48,7 @@ export async function applyIfChanged<T extends KubeObject>(
     // No entry on the live object: this manager owns no field yet.
     differs = current === undefined || (wouldChange(desired, current, applyOptions) ?? true);
   }
-  // Where a live copy does not show it, nothing of it is owned yet.
+  // Where a live copy does not show it, this manager owns no field of it yet.
   if (differs === false && current !== undefined) return { changed: false, object: current };
   const sent = asRead === true ? { ...desired, metadata: { ...desired.metadata, ...conditionOf(current) } } : desired;
   const object = await client.apply(resource, sent, applyOptions);

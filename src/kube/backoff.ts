@@ -1,7 +1,7 @@
 import type { Random } from '../api/ports.ts';
 
 export interface Backoff {
-  /** Of the first failure. */
+  /** Wait after the first failure. */
   baseMs: number;
   maxMs: number;
 }

@@ -11,7 +11,7 @@ describe('setting a condition', () => {
     expect(setCondition(undefined, ready, t0)).toEqual([{ ...ready, lastTransitionTime: '2026-11-20T00:00:00Z' }]);
   });
 
-  test('setting what is already so returns the very same list', () => {
+  test('setting an equal condition returns the list itself', () => {
     const before = setCondition(undefined, ready, t0);
     expect(setCondition(before, { ...ready }, t0 + 60_000)).toBe(before);
     expect(setConditions(before, [ready, ready], t0 + 60_000)).toBe(before);
@@ -60,7 +60,7 @@ describe('reading conditions', () => {
     expect(isTrue(setCondition(undefined, unobserved, t0), 'Ready', 1)).toBe(false);
   });
 
-  test('removing what is not there returns the very same list', () => {
+  test('removing an absent condition returns the list itself', () => {
     expect(removeCondition(list, 'Absent')).toBe(list);
     expect(removeCondition(list, 'Ready').map((condition) => condition.type)).toEqual(['Paused']);
   });

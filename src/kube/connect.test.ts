@@ -9,7 +9,7 @@ function source(): { connection: Connection; refused: () => number } {
   return { connection: { server, token }, refused: () => refused };
 }
 
-test('a token that the server refused is reported to its source, and nothing else is', () => {
+test('a token that the server refused is reported to its source, and no other error is', () => {
   const { connection, refused } = source();
   for (const status of [200, 403, 500, undefined]) heed(connection, status);
   expect(refused()).toBe(0);

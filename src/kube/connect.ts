@@ -8,7 +8,7 @@ export interface TokenSource {
   refused?: () => void;
 }
 
-/** How to reach one API server and as whom. Everything is text in memory: PEM, never a path. TLS is always verified. */
+/** How to reach one API server, and as which user. Everything is text in memory: PEM, never a path. TLS is always verified. */
 export interface Connection {
   /** `https://host:port`, with an optional path prefix that is put before every request path. */
   server: string;

@@ -8,7 +8,7 @@ export const kubeErrorCodes = {
   BadResync: surroundings('a time between two resyncs that cannot be'),
   ConnectionInvalid: surroundings('an address or certificate of a server that cannot be used'),
   CredentialsExpired: surroundings('credentials that are not valid any more'),
-  CredentialsFailed: surroundings('credentials that could not be had'),
+  CredentialsFailed: surroundings('credentials that could not be obtained'),
   Disordered: surroundings('events of a watch in an order that cannot be'),
   EmptySelector: surroundings('a selector that selects nothing'),
   IndexTaken: surroundings('two indexes of one name'),

@@ -19,12 +19,12 @@ export { AGENT_LIMITS, CELL_LIMITS } from './client/limits.ts';
 export type { AnswerLimits } from './client/limits.ts';
 
 export interface ClientOptions {
-  /** Of writes that name none. */
+  /** Default for writes that name none. */
   fieldManager?: string;
   userAgent?: string;
   /** Default: as much as a server of one's own may need. */
   limits?: Partial<AnswerLimits>;
-  /** Of the deadline of requests. */
+  /** Clock for the deadline of requests. */
   clock?: Pick<Clock, 'setTimer'>;
 }
 

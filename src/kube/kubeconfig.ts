@@ -274,7 +274,7 @@ async function tokenFrom(path: string, source: string, clock: Clock): Promise<To
   let readAt = clock.monotonic();
   const give = async (): Promise<string> => {
     if (clock.monotonic() - readAt >= TOKEN_FILE_MS) {
-      // One that cannot be read now is read at the next request; the one in hand is good for a while longer.
+      // One that cannot be read now is read at the next request; the present one is valid for some time.
       const read = await readFile(path, 'utf8').catch(() => '');
       if (read.trim() !== '') [token, readAt] = [read.trim(), clock.monotonic()];
     }

@@ -175,7 +175,7 @@ describe('a single candidate', () => {
     { retryAfter: '1', at: [2, 4, 6] },
     { retryAfter: '5', at: [2, 7] },
     { retryAfter: '60', at: [2] },
-  ])('a server that asks for $retryAfter s gets them, save that one try is left before the term ends', async ({ retryAfter, at }) => {
+  ])('a server that asks for $retryAfter s gets them, but one try is left before the term ends', async ({ retryAfter, at }) => {
     const server = fakeApiServer();
     const clock = fakeClock();
     const a = candidate(server.transport, clock, 'a');

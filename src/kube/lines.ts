@@ -2,7 +2,7 @@ import { kubeError } from './errors.ts';
 import type { CodedError } from '../api/errors.ts';
 
 const NEWLINE = 10;
-/** Of one stream. Kubernetes sends none; each costs, and none is an event that is counted. */
+/** Limit of one stream. Kubernetes sends none; each costs time, and none counts as an event. */
 const MOST_EMPTY = 1000;
 
 /**

@@ -2,7 +2,7 @@
  * Whether a kubelet or an agent is alive, by the Lease that it renews. There are two questions, since a process that cannot reach the API server
  * knows neither answer, and must then do what is safe:
  *
- * - `isAlive` asks for proof of life: a renewal that this process observed no longer ago than the Lease lasts. An order, evidence and a slot in a
+ * - `isAlive` asks for proof of life: a renewal that this process observed within the duration of the Lease. An order, evidence and a slot in a
  *   limit need it. While the server is not reached it runs out.
  * - `unseenMs` and `presumedAliveUntilMs` ask for proof of absence: only time in which the store would have shown a renewal counts. To set a
  *   machine aside or to repair it needs that. While the server is not reached it does not grow.

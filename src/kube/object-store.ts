@@ -28,7 +28,7 @@ export interface ObjectStore<T extends KubeObject> {
   remove(object: Stored<T>): Difference<T>[];
   /**
    * Swaps the whole content and returns what that changed. Objects of unchanged resourceVersion stay the same in memory; with `again` those that
-   * differ all the same are changes, too.
+   * differ nevertheless are changes, too.
    */
   replace(objects: Stored<T>[], again?: boolean): Difference<T>[];
 }

@@ -28,7 +28,7 @@ export interface QueueOptions {
   signal: AbortSignal;
   /** Keys processed at once, at most. */
   concurrency: number;
-  /** Of a key's failures in a row. Default 200 ms to 5 minutes. */
+  /** Wait after a key's failures in a row. Default 200 ms to 5 minutes. */
   backoff?: Backoff | undefined;
   /** `failures`: in a row, before this run. */
   process: (key: string, attempt: { failures: number }) => Promise<QueueResult | void>;
@@ -78,7 +78,7 @@ interface QueueState {
   terminal: number;
   /** Runs so far. */
   started: number;
-  /** Of the next delayed key. */
+  /** Timer of the next delayed key. */
   timer: { at: number; cancel: () => void } | undefined;
   /** Runs without a yield. */
   slice: { since: number; runs: number } | undefined;

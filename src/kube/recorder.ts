@@ -55,7 +55,7 @@ interface Recorded {
   count: number;
   first: string;
   last: string;
-  /** Of the Event on the server, once it is there. */
+  /** Name of the Event on the server, once it is there. */
   name: string | undefined;
   waiting: boolean;
 }

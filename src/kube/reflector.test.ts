@@ -161,7 +161,7 @@ describe('listing and watching', () => {
     expect(() => start(Nodes, fakeApiServer(), { labels: {} })).toThrow('would select every object');
   });
 
-  test('managedFields are dropped on ingest, save those asked for, and a projection keeps what is needed', async () => {
+  test('managedFields are dropped on ingest, except the requested ones, and a projection keeps what is needed', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('a', { x: '1' }));
     server.intercept((request) => {
@@ -637,7 +637,7 @@ describe('recovering', () => {
     expect(world.reflector.resourceVersion).toBe('50');
   });
 
-  test('a server restored from a backup that keeps the watch open but sends nothing, as real ones do, is found out', async () => {
+  test('a server restored from a backup that keeps the watch open but sends nothing, as real ones do, is detected', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('a'));
     server.put(Nodes, node('lost'));
@@ -661,7 +661,7 @@ describe('recovering', () => {
     expect(kinds(server)).toEqual(['list', 'watch', 'watch', 'ask', 'list', 'watch']);
   });
 
-  test('a server restored from a backup that has counted on past what was seen is found out where it has more or less', async () => {
+  test('a server restored from a backup that has counted on past what was seen is detected where it has more or less', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('a'));
     server.put(Nodes, node('lost'));

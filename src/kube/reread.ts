@@ -8,7 +8,7 @@ export interface RereadOptions<C extends Connection> {
   load: () => Promise<C>;
   make: (connection: C) => ClosableTransport;
   clock: Clock;
-  /** It goes on with another connection. */
+  /** It continues with another connection. */
   onRenewed?: (connection: C) => void;
 }
 

@@ -3,7 +3,7 @@ import type { KubeObject, Stored } from '../api/wire.ts';
 import type { Queue } from './queue.ts';
 import type { Dependence } from './writes.ts';
 
-/** Of a period of resync. */
+/** Parts of a period of resync. */
 const SLICES = 60;
 
 /**

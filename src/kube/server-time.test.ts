@@ -289,7 +289,7 @@ describe('H5: the time of the API server', () => {
     expect(errorOf(time, nowMs())).toBeLessThan(1100);
   });
 
-  test('a transport teaches it by what succeeds, and by nothing else', async () => {
+  test('a transport updates it only by requests that succeed', async () => {
     const clock = fakeClock();
     const time = createServerTime(clock);
     let status = 502;

@@ -3,7 +3,7 @@ import type { Client } from './client.ts';
 import type { Term } from './lease.ts';
 
 /**
- * The same client, save that it begins no write once the term cannot be relied on any more: a process that was stopped meets the answers it waited for
+ * The same client, but it begins no write once the term cannot be relied on any more: a process that was stopped meets the answers it waited for
  * before its own timers, and would go on from them. Such a write is rejected with why the term ended; it was not sent. Reads pass.
  *
  * What was sent before is not called back: what must never happen twice is conditioned on what was read as well.

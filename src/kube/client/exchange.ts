@@ -12,13 +12,13 @@ export interface Exchange {
   readonly limits: AnswerLimits;
   readonly clock: Pick<Clock, 'setTimer'>;
   readonly userAgent: string;
-  /** Of writes that name none. */
+  /** Default for writes that name none. */
   readonly fieldManager: string | undefined;
   /** Bytes of the answers that are being read. */
   underWay: number;
 }
 
-/** Of an answer that is no success. */
+/** Limit of an answer that is no success. */
 const MAX_FAILURE_BYTES = 1024 ** 2;
 
 export async function send(exchange: Exchange, request: ApiRequest): Promise<ApiResponse> {

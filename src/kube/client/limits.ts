@@ -2,17 +2,17 @@
 export interface AnswerLimits {
   /** From the request to the last byte of its answer. Watches are exempt. */
   answerMs: number;
-  /** Of a page of a list. */
+  /** Limit of a page of a list. */
   answerBytes: number;
-  /** Of any other answer, and of one event of a watch. */
+  /** Limit of any other answer, and of one event of a watch. */
   objectBytes: number;
   /** Memory that a page of a list may take, by `jsonMemory`; Infinity: it is not counted. */
   answerMemory: number;
   /** The same of any other answer, and of one event. */
   objectMemory: number;
-  /** Of all answers that are under way at the same time. */
+  /** Limit of all answers that are under way at the same time. */
   underWayBytes: number;
-  /** Of all pages of `listAll`. */
+  /** Limit of all pages of `listAll`. */
   listBytes: number;
   /** Pages of `listAll`. */
   pages: number;

@@ -32,7 +32,7 @@ export interface Candidate {
   readonly options: LeaseOptions;
   readonly times: LeaseTimes;
   readonly key: { namespace: string; name: string };
-  /** Of each line that is logged. */
+  /** Fields of each log line. */
   readonly about: { lease: string; identity: string };
   /** The last record seen, and since when. */
   observed: { record: string; since: number } | undefined;
@@ -133,7 +133,7 @@ export async function acquire(candidate: Candidate): Promise<AcquiredLease | und
       if (acquired !== undefined) return acquired;
     } catch (error) {
       if (signal.aborted) return undefined;
-      // Another was faster; that is what an election is.
+      // Another process was faster, as usual in an election.
       const fields = { ...about, error: messageOf(error) };
       askedMs = askedMsOf(error);
       if (hasReason(error, 'Conflict', 'AlreadyExists')) log.debug(fields, 'the Lease was taken by another');

@@ -23,11 +23,11 @@ export interface Term {
 interface RunningTerm {
   readonly term: Term;
   readonly controller: AbortController;
-  /** Its timer and listener are needed no more. */
+  /** Ends its timer and listener. */
   readonly stop: () => void;
 }
 
-/** One term. Resolves with whether to stand again. */
+/** One term. Resolves with whether to try for another term. */
 export async function serve(candidate: Candidate, acquired: AcquiredLease, lead: (term: Term) => Promise<void>): Promise<boolean> {
   const { options, about } = candidate;
   const { signal, log } = options;

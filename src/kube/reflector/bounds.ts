@@ -4,9 +4,9 @@ import type { Weights } from './weights.ts';
 
 export interface StoreBounds {
   objects: number;
-  /** Of the kept objects as JSON. */
+  /** Length of the kept objects as JSON. */
   characters: number;
-  /** Of one list. */
+  /** Pages of one list. */
   pages: number;
   /** Shared with other stores of the same server. */
   room?: Room;

@@ -21,7 +21,7 @@ export function requestPage<T extends KubeObject>(
   return withDeadline(clock, ANSWER_MS, signal, late, (signal) => client.list(resource, { ...selection, signal, ...query }));
 }
 
-/** Begins a list, or goes on with it, by one page. The last page swaps the content of the store. */
+/** Begins a list, or continues it, by one page. The last page swaps the content of the store. */
 export async function listPage<T extends KubeObject>(reflection: Reflection<T>): Promise<void> {
   const { options, lists } = reflection;
   const { clock, most, resource } = options;

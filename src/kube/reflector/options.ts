@@ -16,7 +16,7 @@ export interface StoreOptions<T extends KubeObject> {
   indexes?: Record<string, IndexFunction<T>>;
   /** Keeps of each object, as the server sent it, only what is needed. Runs once an object; must keep name, namespace, uid and resourceVersion. */
   project?: (object: Stored<T>) => Stored<T>;
-  /** managedFields are dropped, save the entries of these managers (`applyIfChanged` needs its own), or all of few objects. */
+  /** managedFields are dropped, except the entries of these managers (`applyIfChanged` needs its own), or all of few objects. */
   keepManagers?: string[] | 'all';
   /** Default 500. */
   pageSize?: number;

@@ -68,9 +68,9 @@ export interface WatchProgress {
 /** What one reflector keeps, and how far it is. Only the files of this folder write it. */
 export interface Reflection<T extends KubeObject> {
   readonly options: ReflectorOptions<T>;
-  /** Of each line that is logged. */
+  /** Fields of each log line. */
   readonly about: { resource: string; namespace: string | undefined };
-  /** Of each request. */
+  /** Selection of each request. */
   readonly selection: Selection;
   readonly counters: StoreCounters | undefined;
   readonly store: ObjectStore<T>;

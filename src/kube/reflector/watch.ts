@@ -128,7 +128,7 @@ function take<T extends KubeObject>(reflection: Reflection<T>, event: Exclude<Wa
   if (object !== undefined) notifyAll(reflection, store.set(object), false);
 }
 
-/** Of an object that the store is about to take. */
+/** Weighs an object that the store is about to take. */
 function weigh<T extends KubeObject>({ options, weights }: Reflection<T>, key: string, weight: Weight): void {
   const { most, resource } = options;
   const before = weights.get(key);

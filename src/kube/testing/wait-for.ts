@@ -13,7 +13,7 @@ export async function waitFor<T>(
     if (value) return value as NonNullable<Exclude<T, false | 0 | ''>>;
     if (performance.now() - start > deadlineMs) {
       throw new Error(
-        `waited ${deadlineMs} ms in vain${options.what === undefined ? `: ${condition.toString()}` : ` for ${options.what}`}`,
+        `waited ${deadlineMs} ms without success${options.what === undefined ? `: ${condition.toString()}` : ` for ${options.what}`}`,
       );
     }
     await setTimeout(2);
