@@ -40,7 +40,7 @@ export const SIGNERS = {
   kubeletServing: 'kubernetes.io/kubelet-serving',
 } as const;
 
-/** Of an agent's certificate: these and no other. */
+/** Usages of an agent's certificate: these and no other. */
 export const AGENT_USAGES = ['client auth', 'digital signature'];
 
 /** Seconds that an agent's certificate may be asked for. */

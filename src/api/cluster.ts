@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import { atomic, conditions, listMap, time } from './fields.ts';
 import { defineKind } from './kind/definition.ts';
 
-/** An object that sync applied: what prune may delete, and nothing else. */
+/** An object that sync applied. Prune may delete only these. */
 export const inventoryEntry = Type.Object({
   apiVersion: Type.String(),
   kind: Type.String(),
@@ -96,7 +96,7 @@ export const unitStatus = Type.Object({
     Type.Object(
       {
         lane: Type.Enum(['Forward', 'Restore'], { description: 'Restore: what was just added is taken back' }),
-        at: Type.Optional(time('when nothing was left of it here: its soak counts from then')),
+        at: Type.Optional(time('when it was completely removed here: its soak counts from then')),
         after: Type.Optional(time('the last time that was recorded of the unit before')),
       },
       { description: 'of a removal that is under way, or is over and soaks' },
@@ -118,7 +118,7 @@ export const attention = Type.Object({
 export type Attention = Static<typeof attention>;
 export const ATTENTION_LIMIT = 20;
 
-/** An object in the cell that bears the label of a Fleet, and that neither a record here nor a commit in force has. */
+/** An object in the cell with the label of a Fleet that is neither in a record here nor in a commit in force. */
 export const orphan = Type.Object({
   object: Type.String({ maxLength: 512, description: 'Kind/[namespace/]name' }),
   fleet: Type.String({ maxLength: 253, description: 'name in its label `kubenode.io/fleet`' }),

@@ -45,10 +45,10 @@ export const YEAR_MS = 366 * 86_400_000;
 /** Schedules are checked over a year that has every day there is. */
 const REFERENCE_MS = Date.UTC(2024, 0, 1);
 
-/** Of a window that passed its check. Throws for one that would not. */
+/** The calendar of a window that passed its check. Throws for one that would not. */
 export const calendarOfWindow = (window: Window): Calendar => recurring(window, 'Once');
 
-/** Of a freeze that passed its check. Throws for one that would not. */
+/** The calendar of a freeze that passed its check. Throws for one that would not. */
 export function calendarOfFreeze({ timeZone, from, until, schedule, durationMinutes }: Freeze): Calendar {
   return schedule === undefined
     ? once({ timeZone, from: from ?? '', until: until ?? '' })

@@ -101,7 +101,10 @@ export const defenderPolicySpec = Type.Object({
     listMap(calendarFreeze, ['name'], { maxItems: 64, description: 'what they name does not begin inside any of them' }),
   ),
   actions: Type.Optional(
-    atomic(actionRule, { maxItems: 32, description: 'repairs that a class of nodes bears; every entry that matches must allow it' }),
+    atomic(actionRule, {
+      maxItems: 32,
+      description: 'repairs that are allowed on a class of nodes; every entry that matches must allow it',
+    }),
   ),
   breaker: Type.Optional(breaker),
   unitDigest: Type.Optional(Type.String()),

@@ -20,7 +20,7 @@ export function needsDrain(disruption: Disruption): boolean {
 }
 
 /**
- * The class of going from `from` (undefined: nothing of this component runs) to `to` (undefined: removal).
+ * The class of going from `from` (undefined: no version of this component runs) to `to` (undefined: removal).
  * Versions that are not semver differ in the strongest way.
  */
 export function disruptionOf(

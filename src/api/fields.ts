@@ -40,7 +40,7 @@ export const seconds = (
 
 export const sha256 = () => Type.String({ pattern: '^[a-f0-9]{64}$', description: 'lower-case hex' });
 
-/** Lengths as Kubernetes bounds its own conditions, where nothing else is set. */
+/** Default lengths, as Kubernetes bounds its own conditions. */
 export const condition = ({ longestMessage = 32_768 }: { longestMessage?: number } = {}) =>
   Type.Object({
     type: Type.String({ maxLength: 316 }),

@@ -1,4 +1,4 @@
-/** Names by which the API server knows who asks. */
+/** Names by which the API server identifies who sends a request. */
 
 export const serviceAccountUser = (namespace: string, name: string): string => `system:serviceaccount:${namespace}:${name}`;
 

@@ -46,7 +46,7 @@ export const MACHINE_CONDITIONS = {
 
 export const FINALIZERS = {
   machine: 'kubenode.io/machine',
-  /** Of a Cluster whose records are needed, and would go with it: something is halted there, or to be removed. */
+  /** On a Cluster whose records are needed and would go with it: a unit is halted there, or to be removed. */
   records: 'kubenode.io/records',
 } as const;
 
@@ -77,5 +77,5 @@ export const KUBELET_LEASES = 'kube-node-lease';
 /** What this build of the agent understands; a cell orders nothing above what an agent reports. */
 export const API_LEVEL = 1;
 
-/** As whom agents report Events. */
+/** The component name with which agents report Events. */
 export const AGENT_REPORTER = { component: 'kubenode-agent', controller: 'kubenode.io/agent' } as const;

@@ -4,9 +4,9 @@
  * one line, and not longer than the field that takes it.
  */
 
-/** Of a message in status, in characters. */
+/** Length of a message in status, in characters. */
 export const LONGEST_MESSAGE = 1024;
-/** Of a condition's message, in which controllers name many things; the schema of Machines bounds it so. */
+/** Length of a condition's message, in which controllers name many things; the schema of Machines has the same limit. */
 export const LONGEST_CONDITION_MESSAGE = 8192;
 
 const LINES = /[\t\n\v\f\r\u0085\u2028\u2029]+/g;

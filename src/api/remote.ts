@@ -53,7 +53,7 @@ export interface Remote {
 }
 
 export const REMOTE_ERRORS = {
-  TargetInvalid: surroundings('host, port, user or key cannot be such; nothing was tried'),
+  TargetInvalid: surroundings('host, port, user or key is not valid; nothing was tried'),
   SshMissing: surroundings('this machine has no OpenSSH client; nothing was tried'),
   HostUnresolved: surroundings('the name has no address; nothing was run'),
   HostUnreachable: surroundings('no host answers there, or it refuses the connection; nothing was run'),

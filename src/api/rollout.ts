@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import { atomic, conditions, listMap, seconds, time } from './fields.ts';
 import { defineKind } from './kind/definition.ts';
 
-/** Of one Rollout. */
+/** Limit of one Rollout. */
 export const MOST_UNITS = 500;
 /** Clusters of one unit of a Rollout. */
 export const MOST_PLACEMENTS = 500;
@@ -47,7 +47,7 @@ export type RolloutUnit = Static<typeof rolloutUnit>;
 export const UNIT_PHASES = ['Pending', 'Progressing', 'Soaking', 'Halted', 'Superseded', 'Done'] as const;
 type UnitPhase = (typeof UNIT_PHASES)[number];
 
-/** Of a Rollout or of one of its units: nothing of it goes on. */
+/** Whether a Rollout, or one of its units, goes no further. */
 export const isOver = (phase: UnitPhase | undefined): phase is 'Done' | 'Superseded' => phase === 'Done' || phase === 'Superseded';
 
 export const CLUSTER_PHASES = ['Pending', 'Applying', 'Waiting', 'Verified', 'Halted', 'Blocked', 'Superseded', 'Left'] as const;

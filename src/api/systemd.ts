@@ -10,7 +10,7 @@ export const SLICE_NAME = '^[A-Za-z0-9:_.-]{1,200}\\.slice$';
 export const LIMIT = '^(infinity|[0-9]{1,18})$';
 export const TASKS = '^(infinity|[0-9]{1,9}|[1-9][0-9]?%|100%)$';
 
-/** Of each list of units. */
+/** Limit of each list of units. */
 export const MAX_UNITS = 16;
 
 /** Every field has systemd's own meaning, in systemd.service(5), .exec(5), .kill(5), .resource-control(5) and .unit(5). */

@@ -41,7 +41,7 @@ function fieldPath(pointer: string): string {
     .reduce((path, part) => (/^\d+$/.test(part) ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`), '');
 }
 
-/** Of items, fields or characters. */
+/** Keywords for too few items, fields or characters. */
 const TOO_FEW = ['minItems', 'minProperties', 'minLength'];
 
 function describe(error: NonNullable<ValidateFunction['errors']>[number]): FieldError {

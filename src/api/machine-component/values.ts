@@ -3,7 +3,7 @@
 /** The kind by its names. */
 export const MACHINE_COMPONENT = { kind: 'MachineComponent', plural: 'machinecomponents', namespaced: false } as const;
 
-/** Of a component and of a unit: both are names of files on a node too. */
+/** Name of a component and of a unit: both are names of files on a node too. */
 export const PLAIN_NAME = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$';
 export const ARTIFACT_NAME = '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$';
 export const UNPACKS = ['None', 'TarGz'] as const;

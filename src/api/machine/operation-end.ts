@@ -1,4 +1,4 @@
-/** How the operation that a Machine bears ended, by what the cell ordered and what was reported. Pure. */
+/** How the operation of a Machine ended, by what the cell ordered and what was reported. Pure. */
 import type { Machine, Operation, OperationStatus, Outcome } from '../machine.ts';
 import { CONTROLLER_OPERATIONS, type ControllerOperation } from '../node-remedier/values.ts';
 
@@ -45,13 +45,13 @@ export function operationState(machine: Machine): OperationState {
   return end === undefined ? { state: 'UnderWay', order, report: reportOf(machine, order.id) } : { state: 'Ended', order, ...end };
 }
 
-/** The end of the order that the Machine bears, by which its reservation may go; undefined while it is under way, and of one that was taken back. */
+/** The end of the order in the Machine's spec, after which its reservation may go; undefined while it is under way, and for an order that was taken back. */
 export function endOf(machine: Machine): OperationEnd | undefined {
   const found = operationState(machine);
   return found.state === 'Ended' ? found : undefined;
 }
 
-/** Whether the Machine bears this operation as an order whose end was not reported. */
+/** Whether the Machine has this operation as an order whose end was not reported. */
 export function isUnderWay(machine: Machine, id: string): boolean {
   const found = operationState(machine);
   return found.state === 'UnderWay' && found.order.id === id;

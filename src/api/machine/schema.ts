@@ -212,10 +212,10 @@ export const nodeKeys = Type.Object(
     labels: atomic(Type.String(), { maxItems: 256, description: 'key=value' }),
     taints: atomic(Type.String(), { maxItems: 256, description: 'key=value:effect' }),
   },
-  { description: 'what the machine controller put on the Node; it changes and removes nothing else there' },
+  { description: 'what the machine controller put on the Node; it changes and removes only this there' },
 );
 
-/** Which PodDisruptionBudgets keep a drain from ending: those that are in the way most, and no more than people read. */
+/** Which PodDisruptionBudgets keep a drain from ending: the ones that block most pods, and no more than people read. */
 export const drainStatus = Type.Object(
   {
     podsLeft: Type.Integer({ minimum: 0 }),

@@ -13,7 +13,7 @@ export interface ActionTraits {
   disruption: Disruption;
   /**
    * What ends its job well. `Healed`: the rule's proof. `Done`: that it was done; it heals nothing by itself. `Gone`: the provider's proof that
-   * the machine is no more. `Nothing`: a human ends it.
+   * the machine is gone. `Nothing`: a human ends it.
    */
   proof: 'Healed' | 'Done' | 'Gone' | 'Nothing';
 }
