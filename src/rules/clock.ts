@@ -46,7 +46,7 @@ export function advance(clock: MatchClock | undefined, sample: Sample): MatchClo
   const { nowMs, stamp } = sample;
   const started = { firstSeenMs: nowMs, lastSeenMs: nowMs, open: true, stamp };
   if (clock === undefined) return sample.matches ? started : undefined;
-  // Another leader's clock was ahead of ours: what it saw it saw by now.
+  // Another leader's clock was ahead of ours: its sample counts as taken now.
   const firstSeenMs = Math.min(clock.firstSeenMs, nowMs);
   const lastSeenMs = Math.min(clock.lastSeenMs, nowMs);
   const sinceMs = nowMs - lastSeenMs;

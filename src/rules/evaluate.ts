@@ -16,7 +16,7 @@ import { ruleError } from './errors.ts';
 
 export type Truth = 'True' | 'False' | 'Unknown';
 
-/** The conditions of a rule with what came of each. */
+/** The conditions of a rule with the result of each. */
 export type Judged =
   | { kind: 'all' | 'any' | 'not'; at: string; truth: Truth; of: readonly Judged[] }
   | { kind: 'leaf'; at: string; truth: Truth; leaf: Leaf; reading: Reading };
@@ -140,7 +140,7 @@ export function truthWithout(judged: Judged, blind: (leaf: Leaf) => boolean): Tr
   );
 }
 
-/** Reads every fact once for all the rules of a run. */
+/** Reads every fact once for all rules of a run. */
 export function memoized(read: (leaf: Leaf) => Reading): (leaf: Leaf) => Reading {
   const readings = new Map<string, Reading>();
   return (leaf) => {

@@ -24,9 +24,9 @@ export interface VerifyInput {
   before: JobBefore;
   proof: JobProof;
   snapshot: Snapshot;
-  /** Of the rule's conditions now; undefined when the rule is gone. */
+  /** Truth of the rule's conditions now; undefined when the rule is gone. */
   matches: Truth | undefined;
-  /** Replace: the provider has proved that the machine is no more. */
+  /** Replace: the provider has proved that the machine is gone. */
   gone: boolean;
 }
 
@@ -122,7 +122,7 @@ function bootOf({ spec, snapshot, before }: VerifyInput): { id: string; isNew: b
   return { id, isNew, doubt: snapshot.agent === 'Fresh' ? `it is still boot ${before.bootID}` : 'the agent has not spoken since' };
 }
 
-/** The last boot since the order in which a condition that latches was found bad: nothing but a restart of its detector clears it there. */
+/** The last boot since the order in which a condition that latches was found bad: only a restart of its detector clears it there. */
 function relapsedIn(input: VerifyInput, boot: { id: string; isNew: boolean }): string | undefined {
   const { condition, is, of } = input.spec.healedWhen;
   const { relapsed, heartbeat } = input.proof;
@@ -134,7 +134,7 @@ function relapsedIn(input: VerifyInput, boot: { id: string; isNew: boolean }): s
 
 /**
  * The heartbeat that came with a restart of the detector, in the same boot: Node Problem Detector sets all its conditions to False with a new
- * transition when it starts, also those that were False already, and nothing else moves a transition without a status.
+ * transition when it starts, also those that were False already, and only a restart moves a transition without a status.
  */
 function resetOf({ spec, snapshot, before, proof }: VerifyInput): string | undefined {
   const { condition, of } = spec.healedWhen;

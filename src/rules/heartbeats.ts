@@ -12,7 +12,7 @@ export interface Heartbeat {
   aliveMs: number;
 }
 
-/** Of one Node (by UID), by type of condition. */
+/** Heartbeats of one Node (by UID), by type of condition. */
 export interface Heartbeats {
   nodeUID: string;
   byType: ReadonlyMap<string, Heartbeat>;

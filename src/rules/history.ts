@@ -114,7 +114,7 @@ export type History = Static<typeof history>;
 const ajv = new Ajv({ allErrors: true, strict: false, validateFormats: false });
 const check = ajv.compile<History>(history);
 
-/** A history as it stands in a file, or every error in it. */
+/** A history from a file, or every error in it. */
 export function parseHistory(value: unknown): { history: History; errors: [] } | { history: undefined; errors: ValidationError[] } {
   if (!check(value)) {
     const errors = (check.errors ?? []).map((error) => {

@@ -179,6 +179,6 @@ function checkAbsence(
   );
 }
 
-/** What a fact with these parameters is known by, in one run. */
+/** What identifies a fact with these parameters in one run. */
 export const readKey = (name: string, params: object | undefined): string =>
   params === undefined || Object.keys(params).length === 0 ? name : `${name} ${JSON.stringify(params)}`;

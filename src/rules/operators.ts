@@ -1,9 +1,9 @@
 import type { FactType } from '../api/facts.ts';
 
 interface OperatorTraits {
-  /** Types of facts it can be asked of. */
+  /** Types of facts that it can compare. */
   facts: readonly FactType[];
-  /** What stands in `value`: one constant, or a list of them. */
+  /** What `value` contains: one constant, or a list of them. */
   value: 'One' | 'List';
   /** True where its like over a fact without a value would be true in json-rules-engine: it concludes something from an absence. */
   negative: boolean;

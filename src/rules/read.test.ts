@@ -144,7 +144,7 @@ describe('it reports what is found, and why none is', () => {
     expect(await found(of('component.kubelet.version'), FULL)).toBe('"1"');
     expect(await found(of('component.other.version'), FULL)).toBe('unknown: the agent has not reported other');
     const stopped = { at: 0, components: { kubelet: { version: '', state: 'Failed' as const } } };
-    expect(await found(of('component.kubelet.version'), stopped)).toBe('unknown: nothing of kubelet runs');
+    expect(await found(of('component.kubelet.version'), stopped)).toBe('unknown: no version of kubelet runs');
     expect(await found(of('component.kubelet.wanted'), stopped)).toBe('unknown: no set wants it here');
     expect(await found(of('component.kubelet.upToDate', true), stopped)).toBe('unknown: no set wants it here');
     const at = (version: string) => ({ at: 0, components: { kubelet: { version, wanted: '2' } } });

@@ -9,7 +9,7 @@ import type { Leaf } from './leaf.ts';
 export interface Reading {
   /** undefined: it has none. */
   value: FactValue | undefined;
-  /** False: nothing may be concluded from it, save that a rule may ask for the value `Unknown` by name. */
+  /** False: no conclusion is allowed from it, but a rule may ask for the value `Unknown` by name. */
   known: boolean;
   /** Why it is not known, or a remark on it. */
   note: string;
@@ -21,7 +21,7 @@ interface Question {
   snapshot: Snapshot;
   marks: Marks;
   leaf: Leaf;
-  /** Of the fact; for a hysteresis the inner one is asked with the leaf of the outer. */
+  /** Reference to the fact; for a hysteresis the inner fact is read with the leaf of the outer one. */
   ref: FactRef;
 }
 
@@ -73,7 +73,7 @@ function ofNode(
   return orDefault(read(node), question.leaf, absent);
 }
 
-/** A value that can be absent: its absence is known, and a rule may define what it stands for. */
+/** A value that can be absent: its absence is known, and a rule may define the value for it. */
 function orDefault(value: FactValue | undefined, { params }: Leaf, absent: string): Reading {
   if (value !== undefined) return known(value);
   const given = params['default'];
@@ -97,7 +97,7 @@ function componentOf(
   const found = question.snapshot.machine.status?.components?.find((each) => each.name === name);
   if (found === undefined) return unknown(`the agent has not reported ${name}`);
   const value = read(found);
-  return value === undefined ? unknown(`nothing of ${name} runs`) : known(value);
+  return value === undefined ? unknown(`no version of ${name} runs`) : known(value);
 }
 
 const wantedOf = ({ snapshot, ref }: Question) => snapshot.machine.spec.components?.find((each) => each.name === ref.subjects[0]);

@@ -36,7 +36,7 @@ export interface ReplayedJob {
 
 export interface Replay {
   jobs: ReplayedJob[];
-  /** Of each rule at its last evaluation. */
+  /** Explanation of each rule at its last evaluation. */
   last: Explanation[];
   /** Where what happened is not what the history expects; empty: the test passes. */
   differences: string[];

@@ -39,7 +39,7 @@ export interface PeerCounts {
 /** Others in the scopes that are known. */
 export type PeerFacts = Readonly<Partial<Record<PeerScope, PeerCounts>>>;
 
-/** How operations stand in the way of clocks (docs/protocols.md#f2). */
+/** How operations stop clocks (docs/protocols.md#f2). */
 export interface ClockPause {
   /**
    * A Change or Repair reservation exists for the machine: clocks stop and no rule is due. A reservation that a job left behind which has ended does not
