@@ -3,7 +3,7 @@ import { PROVIDER_ERRORS } from '../api/provider.ts';
 
 export type ProviderErrorCode = CodeOf<typeof PROVIDER_ERRORS>;
 
-/** What an InfraProvider throws. Callers wait and repeat, save after `InvalidConfig`. */
+/** What an InfraProvider throws. Callers wait and repeat, except after `InvalidConfig`. */
 export const providerError = errorsOf(PROVIDER_ERRORS);
 
 /** What keeps the process that hosts local nodes from working. */

@@ -69,21 +69,21 @@ export type InstanceFile = Static<typeof instanceFile>;
 
 const hostFile = Type.Object({
   bootID: Type.Optional(Type.String()),
-  /** Boot of the machine below: when that is another, nothing of the node is left in memory. */
+  /** Boot of the machine below: when that is another, no process of the node is left. */
   hostBoot: Type.Optional(Type.String()),
   agentPid: Type.Optional(Type.Integer()),
   agentStart: Type.Optional(Type.String()),
-  /** The power was cut and stays off: nothing of the node runs. Gone before it is turned on again. */
+  /** The power was cut and stays off: no process of the node runs. Gone before it is turned on again. */
   off: Type.Optional(Type.Boolean()),
 });
 export type HostFile = Static<typeof hostFile>;
 
-/** Errors: `Unavailable` for what is no such file; it is never taken for none. */
+/** Errors: `Unavailable` for content that is no such file; it never counts as absent. */
 export function parseInstance(text: string, path: string): InstanceFile {
   return parse(instanceFile, text, path);
 }
 
-/** Notes that cannot be read are as good as none: all in them can be found again. */
+/** Notes that cannot be read count as none: all in them can be found again. */
 export function parseHost(text: string | undefined): HostFile {
   try {
     return text === undefined ? {} : parse(hostFile, text, 'host.json');

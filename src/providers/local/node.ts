@@ -31,7 +31,7 @@ export interface NodePorts extends PowerPorts {
 type Wanted = 'on' | 'off' | 'reboot' | 'deleted';
 
 const BACKOFF = { baseMs: 500, maxMs: 30_000 };
-/** An agent that ran this long was not one that cannot start. */
+/** An agent that ran this long is able to start. */
 const SETTLED_MS = 60_000;
 
 /** A node while it is kept. */

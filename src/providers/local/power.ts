@@ -26,7 +26,7 @@ export async function writeHost(disk: Disk, layout: NodeLayout, file: HostFile):
   await replaceFile(disk, layout.host, `${JSON.stringify(file)}\n`, 0o644);
 }
 
-/** An agent of a host that is no more: it should have ended with it, and must have before another begins. */
+/** An agent of a host process that is gone: it should have ended with it, and must have ended before another begins. */
 export async function endFormerAgent({ disk, clock }: PowerPorts, layout: NodeLayout): Promise<void> {
   const { agentPid, agentStart, hostBoot: boot } = await readHost(disk, layout);
   if (agentPid === undefined || agentStart === undefined || boot !== (await hostBoot())) return;

@@ -11,7 +11,7 @@ export interface FakeInfra {
   fault: (operation: 'ensure' | 'delete' | 'reboot' | 'stop' | 'retire', write: number) => void;
   /** Set: every call throws it. */
   down: Error | undefined;
-  /** Set: the next page of a list cannot be had. */
+  /** Set: the next page of a list cannot be read. */
   hidden: boolean;
   /** Boots what is pending, cuts power that is to be cut and finishes deletions. */
   progress(): void;
@@ -123,7 +123,7 @@ export function fakeProvider(infra: FakeInfra = fakeInfra()): InfraProvider {
     async list(signal) {
       await Promise.resolve();
       begin('list', '', signal);
-      if (infra.hidden) throw providerError('RateLimited', 'the second page of the list cannot be had');
+      if (infra.hidden) throw providerError('RateLimited', 'the second page of the list cannot be read');
       return [...infra.instances.values()].filter((instance) => instance.bootstrap !== undefined).map(seen);
     },
     async delete(providerID, signal) {
