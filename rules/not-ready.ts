@@ -16,7 +16,7 @@ fleet.allClusters((cluster) => {
   new NodeRemedier(cluster, 'not-ready', {
     when: all(condition('Ready').isOneOf('False', 'Unknown'), fact('peers.rack.unhealthy').atMost(1), poolIsWell(10), inUse),
     holdsForSeconds: 600,
-    // A node that comes and goes for a minute at a time is not well.
+    // A node that is Ready only for a minute at a time is not healthy.
     clearsAfterSeconds: 120,
     ladder: [
       restartComponent(kubelet, { attempts: 1, timeoutSeconds: 300 }),

@@ -8,7 +8,7 @@ export interface IndexedMachine {
   uid: string;
   /** namespace/name */
   name: string;
-  /** Every scope it belongs to, each once; also the scopes of sets that want nothing of it now. */
+  /** Every scope it belongs to, each once; also the scopes of sets that have no entry on it now. */
   scopes: readonly string[];
   /** Node absent, not Ready=True by a fresh heartbeat, or unschedulable by anyone (docs/protocols.md#d7). A deletion alone is not. */
   unavailable: boolean;
@@ -140,7 +140,7 @@ export function createAvailabilityIndex(machines: Iterable<IndexedMachine> = [])
   };
 }
 
-/** An outage is what does not pass by itself, of a machine that had a Node. */
+/** An outage: a symptom that does not pass by itself, on a machine that had a Node. */
 const isUnhealthy = (machine: IndexedMachine): machine is IndexedMachine & { symptoms: readonly string[] } =>
   machine.unavailable && machine.persistently && machine.symptoms !== undefined;
 

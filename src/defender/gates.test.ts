@@ -102,7 +102,7 @@ describe('actions', () => {
   const gpu = { actions: [{ selector: { gpu: 'true' }, allowed: ['RestartComponent' as const] }] };
   const labels = { gpu: 'true', tier: 'x' };
 
-  test('that a class of nodes does not bear are refused by name', () => {
+  test('that are not allowed on a class of nodes are refused by name', () => {
     expect(refusal(spec(gpu), repair({ labels }))).toEqual({
       allowed: false,
       limit: 'p/actions',
@@ -113,7 +113,7 @@ describe('actions', () => {
     );
   });
 
-  test('that it bears, on other nodes, and what is no repair pass', () => {
+  test('that are allowed, on other nodes, and what is no repair pass', () => {
     expect(refusal(spec(gpu), repair({ labels, action: 'RestartComponent' }))).toBeUndefined();
     expect(refusal(spec(gpu), repair({ labels: { tier: 'x' } }))).toBeUndefined();
     expect(refusal(spec(gpu), request('a', { labels }))).toBeUndefined();

@@ -23,7 +23,7 @@ const NODE_ANNOTATIONS = [
 /** What of our own was written to the Node last. No two of our writes leave the same, and each is conditioned on it: so of two that were decided on one state one loses. */
 export const nodeMark = (node: Node): string => node.metadata.annotations?.[ANNOTATIONS.nodeWrite] ?? 'none';
 
-/** Of a copy that lacks managers of others, or may be old: on condition that it is the newest. */
+/** For a copy that lacks managers of others, or may be old: on condition that it is the newest. */
 export interface ReadFrom {
   known: boolean;
 }

@@ -59,7 +59,7 @@ export interface GuardedPort<Effect = never> {
   put(move: Extract<Move<Effect>, { write: Target }>, from: ReadFrom & { seen: Seen }): Promise<void>;
   /** Called before the release is sent. */
   releasing(mark: ReleaseMark): void;
-  /** What came of it, to read. `refused`: the other side refuses for now; `changed`: since what it is about is another one than was read. */
+  /** The outcome, for people. `refused`: the other side refuses for now; `changed`: since what it is about is another one than was read. */
   run(effect: Effect): Promise<{ note: string; refused?: boolean; changed?: boolean }>;
 }
 

@@ -48,7 +48,7 @@ export interface TermOptions {
  * #d1: an epoch is never below the resourceVersion of the ledger that it is written into, and costs a write; so it is at most the resourceVersion that this write
  * gets. A ledger that is made later has a higher one than that, and so has each of its epochs, also above every trace that the term before it left.
  *
- * Errors: `LedgerFull`, `VersionInvalid`; what the client throws, save conflicts, which are read again.
+ * Errors: `LedgerFull`, `VersionInvalid`; what the client throws, except conflicts: after one it reads again.
  */
 export async function beginTerm(client: Client, signal: AbortSignal, { reader = client, leftReservations }: TermOptions): Promise<number> {
   for (;;) {
@@ -57,7 +57,7 @@ export async function beginTerm(client: Client, signal: AbortSignal, { reader = 
     if (ledger === undefined) continue;
     const state = stateOf(ledger);
     const { created: since, version } = bornOf(ledger);
-    // Listed after it was read, and the write is conditioned on it: no term began with it in between, and the leader of before reads it no more.
+    // Listed after it was read, and the write is conditioned on it: no term began with it in between, and the former leader no longer reads it.
     const traces = state.epoch > 0 ? undefined : await tracesIn(reader, since, signal);
     const known = traces === undefined ? state : rebuilt(state, leftReservations(traces), highestEpoch(traces), since);
     const next = takeLeadership(known, traces === undefined ? version : Math.max(version, highestEpoch(traces) + 1));

@@ -40,7 +40,7 @@ export interface Placeless {
  */
 const BUILTIN_LIMIT = { name: 'builtin/cluster', max: '10%' } as const;
 
-/** Of a MachineComponentSet that sets none. */
+/** Default of a MachineComponentSet that sets none. */
 const DEFAULT_SET_MAX_UNAVAILABLE = 1;
 
 export interface LimitSources {

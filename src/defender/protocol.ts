@@ -2,7 +2,7 @@
  * The ledger's transitions (docs/protocols.md#c8, #c9, #d1 to #d6), pure: a state in, the next state out, or a CodedError.
  *
  * Errors
- * - `Deposed`: the ledger carries another epoch, or is gone: the leader with this one leads no more and must stop.
+ * - `Deposed`: the ledger carries another epoch, or is gone: the leader with this one no longer leads and must stop.
  * - `ReservationExists`, `ReservationAbsent`, `LedgerFull`: the request does not fit the state; read again and decide again.
  * - `NoEvidence`: what was shown does not prove that the reservation's effect is known.
  *
@@ -121,7 +121,7 @@ export type Succession =
   | { because: 'ProviderRepair'; agentStale: boolean; nowMs: number; rated: Rated };
 
 /**
- * What takes over is one disruption more for the rates that speak of it, whether what it comes after had begun or not; save the deletion of a
+ * An operation that takes over is one disruption more for the rates that limit it, whether the former one had begun or not; except the deletion of a
  * machine whose repair is to replace it.
  */
 export function takeOver(state: LedgerState, epoch: number, id: string, successor: LedgerReservation, why: Succession): LedgerState {

@@ -23,7 +23,7 @@ export interface Request {
   components?: NonNullable<LedgerReservation['components']>;
   /** What a Repair would do; limits may allow only some actions for a class of nodes. */
   action?: Action;
-  /** Of the machine and its Node together: zone, rack, and what classes of nodes are distinguished by. */
+  /** Labels of the machine and its Node together: zone, rack, and what classes of nodes are distinguished by. */
   labels: Readonly<Record<string, string>>;
   /** When a disruption of this machine last began, ms; undefined: none is known of. */
   lastDisruptionMs: number | undefined;

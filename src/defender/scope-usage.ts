@@ -68,7 +68,7 @@ type Holders = ReturnType<Occupation['who']>;
 
 interface UsageState {
   readonly index: AvailabilityIndex;
-  /** Of the availability index, when this was made. */
+  /** Version of the availability index from which this was made. */
   readonly version: number;
   /** By scope. */
   readonly overlays: Map<string, Overlay>;

@@ -5,11 +5,11 @@ export const poolScope = (namespace: string): string => `pool/${namespace}`;
 export const zoneScope = (zone: string): string => `zone/${zone}`;
 /** By the rack label of the machine. */
 export const rackScope = (rack: string): string => `rack/${rack}`;
-/** Of repairs that a condition asks for, on any machine. */
+/** Scope of repairs that a condition asks for, on any machine. */
 export const conditionScope = (type: string): string => `condition/${type}`;
-/** Of a MachineSet. */
+/** Scope of a MachineSet. */
 export const machineSetScope = (namespace: string, name: string): string => `machineset/${namespace}/${name}`;
-/** Of a MachineComponentSet (docs/protocols.md#b8). */
+/** Scope of a MachineComponentSet (docs/protocols.md#b8). */
 export const setScope = (uid: string): string => `set/${uid}`;
 
 export type Scope =

@@ -3,7 +3,7 @@ import type { Stored } from '../api/wire.ts';
 
 /** The content of the ledger, as the rules see it: a value, never mutated. */
 export interface LedgerState {
-  /** Of the leader that may write; 0 before the first. */
+  /** Epoch of the leader that may write; 0 before the first. */
   readonly epoch: number;
   readonly reservations: readonly LedgerReservation[];
   /** What rates count; absent while none was ever set. */

@@ -20,11 +20,11 @@ export interface OpenSshOptions {
   connectSeconds?: number;
   /** For showing the keys of a host, from beginning to end. */
   showSeconds?: number;
-  /** Of stdout and of stderr, in bytes. */
+  /** Limit of stdout and of stderr, in bytes. */
   outputLimit?: number;
 }
 
-/** As whom the pinned keys know the host. */
+/** The name of the host among the pinned keys. */
 export const ALIAS = 'kubenode-target';
 const HOST = /^[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}$/;
 const USER = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/;
@@ -138,7 +138,7 @@ export function checkTarget({ host, port, user }: Pick<RemoteTarget, 'host' | 'p
   if (!Number.isInteger(port) || port < 1 || port > 65_535) throw remoteError('TargetInvalid', `a port is 1 to 65535, not ${port}`);
 }
 
-/** Of this process' environment only what ssh needs to find its program and its agent. */
+/** Only the part of this process' environment that ssh needs to find its program and its agent. */
 export function environment(): NodeJS.ProcessEnv {
   const passed = ['PATH', 'HOME', 'USER', 'SSH_AUTH_SOCK'].flatMap((name) =>
     process.env[name] === undefined ? [] : [[name, process.env[name]]],

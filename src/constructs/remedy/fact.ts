@@ -67,7 +67,7 @@ interface ListAsked {
   contains(value: string): Term<false>;
 }
 
-/** What can be asked of a fact. */
+/** The comparisons that a fact has. */
 export type FactQuestion<Name extends string, Params = object> =
   DefinitionOf<Name> extends { type: 'list' }
     ? ListAsked
