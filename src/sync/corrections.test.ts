@@ -54,3 +54,16 @@ test('who and what is made plain, and what a Secret holds is not reported', () =
   const secret = (data: object): KubeObject => ({ apiVersion: 'v1', kind: Secrets.kind, metadata: { name: 'a' }, data }) as KubeObject;
   expect(correctionsOf(stored(secret({ key: 'hidden1' })), secret({ key: 'hidden2' }))).toEqual(['data.key, set by somebody']);
 });
+
+test('what Git does not give is reported with who set it and what is there by default, but for what sync was about to take out', () => {
+  const maxFailed = { 'f:spec': { 'f:maxFailed': {} } };
+  const found = (...records: ManagedFieldsEntry[]) =>
+    correctionsOf(stored(set({ replicas: 3, maxFailed: 50 }), ...records), set({ replicas: 3 }));
+  expect(found(by('kubectl', maxFailed))).toEqual(['spec.maxFailed from 50 to 3, set by kubectl']);
+  expect(found()).toEqual(['spec.maxFailed from 50 to 3, set by somebody']);
+  // An admission webhook may write in the name of sync.
+  expect(found(by('kubenode-sync', maxFailed))).toEqual(['spec.maxFailed from 50 to 3, set by somebody']);
+  const applied = { ...by('kubenode-sync', maxFailed), operation: 'Apply' } as const;
+  expect(found(applied)).toEqual([]);
+  expect(found(applied, by('argo', maxFailed))).toEqual(['spec.maxFailed from 50 to 3, set by argo']);
+});

@@ -25,8 +25,10 @@ export function correctionsOf(stored: Stored<KubeObject>, desired: KubeObject): 
   const says = stored.kind === 'Secret' ? () => '' : (was: unknown, wanted: unknown) => ` from ${valueText(was)} to ${valueText(wanted)}`;
   // A field that is still sync's own differs because the commit, or the lane, does.
   const changed = differences(valueOf(stored), valueOf(desired), []).filter(({ members }) => ownerOf(own, members) === undefined);
+  // What an apply of sync has on record was taken over before, and is about to go.
+  const applied = own.filter(({ operation }) => operation === 'Apply');
   const extra = extraFields(stored, desired)
-    .filter(({ members }) => ownerOf(own, members) === undefined || ownerOf(others, members) !== undefined)
+    .filter(({ members }) => ownerOf(applied, members) === undefined || ownerOf(others, members) !== undefined)
     .map(({ byDefault, ...field }) => ({ ...field, wanted: byDefault }));
   const found = [...extra, ...changed].map(({ path, members, found: was, wanted }) => {
     const by = ownerOf(others, members);
