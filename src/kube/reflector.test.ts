@@ -674,6 +674,82 @@ describe('recovering', () => {
     expect(names(world.reflector)).toEqual(['a']);
   });
 
+  describe('a server restored from a backup that has counted on past what was seen, with as many objects,', () => {
+    /** To a version of long ago; then as many writes as are needed to count past all that was ever seen, of which the last are of another object. */
+    function putBack(server: FakeApiServer): void {
+      server.rewind(50);
+      server.put(Nodes, node('lost', { x: 'restored' }));
+      for (let write = 0; write < 200; write++) server.put(Nodes, node('a', { write: String(write) }));
+    }
+
+    /** `lost` was seen with another label, and the watch was cut: the writes of after the backup are others. */
+    async function restored(options: StoreOptions<ReturnType<typeof node>>, cut: (server: FakeApiServer) => void) {
+      const server = fakeApiServer();
+      server.put(Nodes, node('a'));
+      server.put(Nodes, node('lost', { x: 'seen' }));
+      const world = start(Nodes, server, options);
+      await settle();
+      cut(server);
+      putBack(server);
+      return world;
+    }
+    const label = (world: World<ReturnType<typeof node>>): unknown => world.reflector.get({ name: 'lost' })?.metadata.labels?.['x'];
+
+    test('is found out where the watch was cut and all is listed for that', async () => {
+      const world = await restored({ relistAfterCut: true }, (server) => server.watches.reset());
+      await world.clock.advance(5000);
+      expect(label(world)).toBe('restored');
+      expect(kinds(world.server)).toEqual(['list', 'watch', 'list', 'watch']);
+    });
+
+    test('is not found out where a watch that was cut is continued', async () => {
+      const world = await restored({}, (server) => server.watches.reset());
+      await world.clock.advance(5000);
+      expect([label(world), kinds(world.server)]).toEqual(['seen', ['list', 'watch', 'watch']]);
+    });
+
+    test('is found out where the server ended the watch, and answered the next one late', async () => {
+      const server = fakeApiServer();
+      server.put(Nodes, node('a'));
+      server.put(Nodes, node('lost', { x: 'seen' }));
+      const world = start(Nodes, server, { relistAfterCut: true });
+      await settle();
+      await world.clock.advance(20_000);
+      const answer = Promise.withResolvers<undefined>();
+      const answerNow = server.intercept(({ query }) => (query?.['watch'] === undefined ? undefined : answer.promise));
+      server.watches.end();
+      putBack(server);
+      await world.clock.advance(6000);
+      answerNow();
+      answer.resolve(undefined);
+      await world.clock.advance(1000);
+      expect(label(world)).toBe('restored');
+      expect(kinds(server)).toEqual(['list', 'watch', 'watch', 'list', 'watch']);
+    });
+
+    test('costs nothing where the server ends its watches in time', async () => {
+      const server = fakeApiServer();
+      const world = start(Nodes, server, { relistAfterCut: true });
+      await settle();
+      for (let round = 0; round < 3; round++) {
+        await world.clock.advance(20_000);
+        server.watches.end();
+        await world.clock.advance(1000);
+      }
+      expect(kinds(server)).toEqual(['list', 'watch', 'watch', 'watch', 'watch']);
+    });
+
+    test('is not taken for one history with a list of before: another follows', async () => {
+      const server = fakeApiServer();
+      for (const name of ['a', 'b', 'c']) server.put(Nodes, node(name));
+      once(server, 'page', () => statusResponse(500, 'InternalError'));
+      const world = start(Nodes, server, { relistAfterCut: true, pageSize: 2 });
+      await world.clock.advance(10_000);
+      expect(lists(server)).toBe(2);
+      expect(world.reflector.state.phase).toBe('watching');
+    });
+  });
+
   test('what a watch reported wrongly of a version is found by a list again, and by no other', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server);

@@ -5,10 +5,11 @@ import type { KubeObject } from '../api/wire.ts';
 import { matchesFields } from './field-selector.ts';
 import type { Metrics } from './metrics.ts';
 import type { IndexFunction } from './object-store.ts';
-import { follow, RELIST } from './reflector/loop.ts';
+import { follow } from './reflector/loop.ts';
 import type { ReflectorOptions, StoreOptions } from './reflector/options.ts';
 import { ageMs, newReflection } from './reflector/reflection.ts';
 import type { Listener, Reflection, ReflectorState } from './reflector/reflection.ts';
+import { RELIST } from './reflector/watch.ts';
 import { hasReached } from './resource-version.ts';
 import type { Store } from './store.ts';
 

@@ -54,6 +54,8 @@ function beginList<T extends KubeObject>({ options, lists, watches }: Reflection
   lists.due = false;
   lists.again = false;
   watches.doubted = false;
+  watches.cut = false;
+  watches.endedAt = undefined;
   lists.begun++;
   return partial;
 }

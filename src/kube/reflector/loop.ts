@@ -10,12 +10,9 @@ import { hasReached } from '../resource-version.ts';
 import { abandonList, listPage, requestPage } from './list.ts';
 import { ageMs } from './reflection.ts';
 import type { Reflection } from './reflection.ts';
-import { STALE, WATCH_STALE_MS, watch } from './watch.ts';
+import { RELIST, STALE, WATCH_STALE_MS, watch } from './watch.ts';
 
 const BACKOFF: Backoff = { baseMs: 800, maxMs: 30_000 };
-
-/** Ends a watch; no failure. */
-export const RELIST = new Error('the store was asked to list again');
 
 /** Failures since the server was last well. */
 interface Failures {
@@ -56,6 +53,8 @@ function reset(failures: Failures): void {
 
 async function step<T extends KubeObject>(reflection: Reflection<T>): Promise<void> {
   const { options, lists, watches } = reflection;
+  // A list that was under way may be of two histories: another follows.
+  if (watches.cut && options.relistAfterCut === true && lists.partial === undefined) lists.due = true;
   if (lists.due || lists.partial !== undefined) return await listPage(reflection);
   watches.doubted ||= ageMs(reflection) >= (options.staleMs ?? WATCH_STALE_MS);
   if (watches.doubted) await compare(reflection);
@@ -75,7 +74,8 @@ async function compare<T extends KubeObject>(reflection: Reflection<T>): Promise
 
 /** Waits after a failure, once it is known what must be listed again. */
 async function recover<T extends KubeObject>(reflection: Reflection<T>, failures: Failures, error: unknown): Promise<void> {
-  const { options, about, counters, lists } = reflection;
+  const { options, about, counters, lists, watches } = reflection;
+  watches.cut = true;
   const { clock, log, random, resource, signal } = options;
   judge(reflection, error);
   // A server that refuses our version as too old is well: one must not wait as for a server that was away.

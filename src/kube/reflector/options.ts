@@ -26,6 +26,11 @@ export interface StoreOptions<T extends KubeObject> {
   watchTimeoutSeconds?: number;
   /** A watch that brought nothing for this long is asked for again, after one small request. Default 130,000. */
   staleMs?: number;
+  /**
+   * A watch that failed, or whose successor was late, is not continued: all is listed again. A server that was put back to a backup meanwhile may have counted past
+   * what was seen, and its watch brings nothing of what was lost. For few objects.
+   */
+  relistAfterCut?: boolean;
   /** Between attempts after a failure, with full jitter. Default 800 ms to 30 s. */
   backoff?: Backoff;
   /** Longest time between two attempts, even if the server asks for more. Default: the longest that any server may ask for, and the backoff. */

@@ -63,6 +63,10 @@ export interface WatchProgress {
   lasted: boolean;
   /** A watch was stale: it may have died, the server may have been restored from a backup, or nothing has happened. */
   doubted: boolean;
+  /** A request failed since the last list was begun, so the server may have another history. */
+  cut: boolean;
+  /** When the server itself ended the last watch, while the next one is not open; monotonic ms. */
+  endedAt: number | undefined;
 }
 
 /** What one reflector keeps, and how far it is. Only the files of this folder write it. */
@@ -107,7 +111,7 @@ export function newReflection<T extends KubeObject>(options: ReflectorOptions<T>
     listeners: new Set(),
     firstList: Promise.withResolvers(),
     lists: { due: true, again: false, begun: 0, done: 0, partial: undefined, paged: true },
-    watches: { stop: undefined, lasted: false, doubted: false },
+    watches: { stop: undefined, lasted: false, doubted: false, cut: false, endedAt: undefined },
     state: { phase: 'empty' },
     resourceVersion: undefined,
     synced: false,

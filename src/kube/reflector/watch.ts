@@ -22,6 +22,11 @@ const SHORT_MS = 1000;
 /** A watch that was open for this long shows that the server is well: the next failure is a first one. What a server sends before it fails again does not. */
 const LASTING_MS = 10_000;
 
+/** From the end of a watch to the answer of the next: no server is put back to a backup, and has as many writes again, in less. */
+const GAP_MS = 5000;
+
+/** Ends a watch; no failure. */
+export const RELIST = new Error('the store is to be listed again');
 /** Ends a watch; no failure. */
 export const STALE = new Error('nothing came from the watch for long');
 
@@ -49,6 +54,7 @@ export async function watch<T extends KubeObject>(reflection: Reflection<T>): Pr
     guard.stop();
     signal.removeEventListener('abort', onAbort);
   }
+  watches.endedAt = clock.monotonic();
   if (!reflection.lists.due && clock.monotonic() - begunAt < SHORT_MS) {
     throw kubeError('ShortWatch', `the watch of ${resource.plural} was ended after less than ${SHORT_MS} ms`);
   }
@@ -83,6 +89,11 @@ function startGuard<T extends KubeObject>(reflection: Reflection<T>, latest: num
   return {
     onOpen() {
       openedAt = clock.monotonic();
+      if (isLate(reflection, openedAt)) {
+        reflection.lists.due = true;
+        controller.abort(RELIST);
+      }
+      watches.endedAt = undefined;
       if (watches.doubted) reflection.lastSeenAt = openedAt;
       watches.doubted = false;
       cancelTimer?.();
@@ -91,6 +102,11 @@ function startGuard<T extends KubeObject>(reflection: Reflection<T>, latest: num
     openedAt: () => openedAt,
     stop: () => cancelTimer?.(),
   };
+}
+
+/** Whether the server may have been put back to a backup since it ended the watch before. */
+function isLate<T extends KubeObject>({ options, watches }: Reflection<T>, openedAt: number): boolean {
+  return options.relistAfterCut === true && watches.endedAt !== undefined && openedAt - watches.endedAt > GAP_MS;
 }
 
 /** One event of a watch into the store. */

@@ -168,7 +168,12 @@ function openStores(cache: Cache, onChange: () => void): Map<string, Reflector<K
   const most: StoreBounds = { ...MOST, room: createRoom(ROOM) };
   return new Map(
     WATCHED.map((resource) => {
-      const store = cache.store(resource, { keepManagers: [MANAGERS.sync], most, longestWaitMs: LONGEST_WAIT_MS });
+      const store = cache.store(resource, {
+        keepManagers: [MANAGERS.sync],
+        most,
+        longestWaitMs: LONGEST_WAIT_MS,
+        relistAfterCut: true,
+      });
       store.subscribe((event) => {
         if (event.type !== 'bookmark') onChange();
       });
