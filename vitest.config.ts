@@ -13,7 +13,7 @@ const CONFORMANCE = ['test/conformance/**/*.test.ts', 'test/kubernetes/client-go
 
 /** What needs a real API server: `npm run test:kubernetes` starts one. */
 const KUBERNETES = ['test/kubernetes/!(client-go).test.ts', 'test/least-privilege/**/*.test.ts'];
-/** What needs machines that boot: `npm run test:nodes` looks whether they can. */
+/** What needs machines that boot: `npm run test:nodes` checks whether they can. */
 const NODES = ['test/nodes/*.test.ts'];
 /** What one of those machines runs, which sees this folder and can write nothing there. */
 const INSIDE = ['test/nodes/inside/*.test.ts'];

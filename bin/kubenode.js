@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-// Node would open its inspector, and with it everything that this process may do, to whoever can send it this signal.
+// Node would open its inspector, and with it everything that this process may do, to every process that can send it this signal.
 process.on('SIGUSR1', () => {});
 
 const NEEDED = [24, 12];

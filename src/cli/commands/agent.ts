@@ -22,7 +22,7 @@ export function agentCommand(program: Command, run: RunCommand): void {
   const agent = program
     .command('agent')
     .description('run the agent of one node, or make the package that nodes get it from')
-    .option('--bootstrap <file>', 'where the cell is, and which Machine this node is')
+    .option('--bootstrap <file>', 'file that names the cell and the Machine of this node')
     .option('--root <dir>', 'root folder of the node')
     .option('--host <kind>', 'what the node is made of', 'local')
     .option('--debug', 'log more')

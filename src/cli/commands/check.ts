@@ -23,7 +23,7 @@ export interface CheckFinding {
 
 export function checkCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('check'))
-    .description('prerequisites: what was found and what is wanted; exit code 1 when something is missing')
+    .description('check prerequisites: print what was found and what is wanted; exit code 1 when something is missing')
     .option('--pre', 'only this machine: no API server is asked')
     .addOption(outputFlag(['json'], 'one JSON line a finding'))
     .action((flags: ConnectionFlags & { pre?: boolean; output?: 'json' }) =>

@@ -34,9 +34,9 @@ export function componentCommand(program: Command, run: RunCommand): void {
 
   component
     .command('keygen')
-    .description('make a key: the private half into FILE, the public one, which nodes are installed with, into FILE.pub')
+    .description('make a key: write the private half into FILE, and the public half, with which nodes are installed, into FILE.pub')
     .requiredOption('--out <file>', 'file of the private key; must not be there yet. Keep it out of Git, hub and cells')
-    .option('--comment <text>', 'what the public key is known by', 'kubenode components')
+    .option('--comment <text>', 'comment of the public key', 'kubenode components')
     .action((flags: { out: string; comment: string }) => run((output) => Promise.resolve(keygen(flags, output))));
 
   fleetFlags(component.command('sign [folder]'))
@@ -53,7 +53,7 @@ The fleet reads the file: fleet.signatures(signatures). docs/signing.md goes thr
     .action((folder: string | undefined, flags: SignFlags) => run(async (output) => await sign(namedFolder(folder), flags, output)));
 
   fleetFlags(component.command('verify [folder]'))
-    .description('whether nodes with these keys would run every component of the fleet in a folder; exit code 1 when not')
+    .description('check whether nodes with these keys would run every component of the fleet in a folder; exit code 1 when not')
     .requiredOption('--keys <file>', 'public keys, one a line, as nodes are installed with')
     .action((folder: string | undefined, flags: FleetFlags & { keys: string }) =>
       run(async (output) => verify(await rendered(await filesOf(namedFolder(folder), flags), flags, 'Refuse'), flags, output)),

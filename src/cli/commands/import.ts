@@ -42,24 +42,24 @@ const collect = (value: string, all: string[]): string[] => [...all, value];
 
 export function importCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('import [hosts...]'))
-    .description('make machines that exist part of a cell: install the agent over SSH, and admit it')
+    .description('import existing machines into a cell: install the agent over SSH, and admit it')
     .requiredOption('--pool <name>', 'namespace of their Machines')
-    .option('--hosts <file>', 'a machine a line: [user@]host[:port] [name=NAME] [fingerprint=SHA256:…]')
-    .option('--name <name>', 'of the Machine and its Node (one machine; default: its hostname)')
+    .option('--hosts <file>', 'one machine a line: [user@]host[:port] [name=NAME] [fingerprint=SHA256:…]')
+    .option('--name <name>', 'name of the Machine and its Node (one machine; default: its hostname)')
     .option(
       '--fingerprint <sha256>',
       'of its host key, as ssh-keygen -l prints it on the machine (one machine; default: known, or shown and asked)',
     )
     .option('--known-hosts <file>', 'where confirmed host keys are kept (default: ~/.local/state/kubenode/known_hosts)')
-    .option('--user <name>', 'who logs in: root, or one who may sudo without a password', 'root')
+    .option('--user <name>', 'login user: root, or a user who may sudo without a password', 'root')
     .option('--port <number>', "of the machine's sshd", '22')
-    .option('-i, --identity <file>', 'private key (default: those of ssh-agent)')
+    .option('-i, --identity <file>', 'private key (default: the keys of ssh-agent)')
     .option('--ssh-config <file>', 'configuration of ssh, for jump hosts; the one in your home folder is not read')
     .option('--no-sudo', 'the user is root under another name')
-    .option('--label <key=value>', 'of the Machine and its Node; can be repeated', collect, [])
+    .option('--label <key=value>', 'label of the Machine and its Node; can be repeated', collect, [])
     .option('--server <url>', 'how the machines reach the API server: https://host:port (default: as in the kubeconfig)')
-    .option('--mirror <url>', 'where they resolve relative artifact URLs')
-    .option('--component-keys <file>', 'public keys that they pin: they run only components that one of them has signed')
+    .option('--mirror <url>', 'where the machines resolve relative artifact URLs')
+    .option('--component-keys <file>', 'public keys that the machines pin: they run only components that one of them has signed')
     .option('--hold', 'the agent reports and changes nothing until /etc/kubenode/hold is removed on the machine')
     .option('--parallel <count>', 'machines side by side', '10')
     .option('--timeout <seconds>', 'how long to wait for the first report of each agent', '120')
@@ -172,7 +172,7 @@ async function hostsOf(words: string[], flags: Flags): Promise<ImportHost[]> {
   const [only, more] = hosts;
   if (only === undefined) throw cliError('Usage', 'no machine is named', { next: 'kubenode import HOST --pool POOL, or --hosts FILE' });
   if (more !== undefined && (flags.name !== undefined || flags.fingerprint !== undefined))
-    throw cliError('Usage', '`--name` and `--fingerprint` are of one machine; put them into a file for several');
+    throw cliError('Usage', '`--name` and `--fingerprint` are for one machine; put them into a file for several');
   if (flags.name !== undefined) only.name = flags.name;
   if (flags.fingerprint !== undefined) only.fingerprint = fingerprint(flags.fingerprint);
   requireDistinct(hosts);

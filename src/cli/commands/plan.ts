@@ -30,11 +30,11 @@ const RENDER_MS = 300_000;
 export function planCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('plan [revision]'))
     .description(
-      'what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what blocks it, what a revert costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it; 4: no plan could be made. In CI plan HEAD: what a checkout has in its files may not be what is in the commit',
+      'show what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what blocks it, what a revert costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it; 4: no plan could be made. In CI plan HEAD: what a checkout has in its files may not be what is in the commit',
     )
     .option('--folder <folder>', 'the fleet repository; default: the one around the working directory')
     .option('--fleet <name>', 'Fleet of the hub (default: the only one)')
-    .option('--snapshot <file>', 'what `kubenode snapshot` printed, instead of a hub')
+    .option('--snapshot <file>', 'file that `kubenode snapshot` printed; used instead of a hub')
     .addOption(
       new Option('--isolation <wall>', 'weakest wall around the code of the fleet that is accepted (default: the best there is)').choices(
         ISOLATIONS,
@@ -80,7 +80,7 @@ async function make(revision: string | undefined, flags: Flags, output: Output):
   ]);
   const renderer = { childPath: await bundleFor('render'), isolation: flags.isolation ?? 'process', checkRules, judgeObject };
   const request = { folder: namedFolder(flags.folder), revision, fleet: flags.fleet };
-  output.report('doing', 'renders what changes, and what is there now');
+  output.report('doing', 'rendering the commit, and what is there now');
   const made = await makePlan(request, snapshot, renderer, AbortSignal.timeout(RENDER_MS)).catch((error: unknown) => {
     throw ofCommand(error);
   });

@@ -25,7 +25,7 @@ export function releaseCommand(program: Command, run: RunCommand): void {
     .description('give up the operation of a machine whose agent will never report its end, so that its reservation in the ledger is freed')
     .requiredOption('-n, --namespace <pool>', 'pool of the machine')
     .requiredOption('--reason <text>', 'why there is no need to wait for the node; kept on the Machine and shown in its Events')
-    .option('--dry-run', 'let the server judge it, and change nothing')
+    .option('--dry-run', 'let the server validate it, and change nothing')
     .addHelpText(
       'after',
       `

@@ -19,10 +19,10 @@ interface Flags extends ConnectionFlags {
 
 /** `kubenode rollout show|pause|resume|retry`. Rollouts live in the hub: the current context must be it. */
 export function rolloutCommand(program: Command, run: RunCommand): void {
-  const rollout = program.command('rollout').description('show and steer the rollouts of a fleet (talks to the hub)');
+  const rollout = program.command('rollout').description('show, pause, resume and retry rollouts of a fleet (uses the hub)');
 
   connectionFlags(rollout.command('show [name]'))
-    .description('where each unit of a rollout is; without a name: all rollouts, newest first')
+    .description('show where each unit of a rollout is; without a name: all rollouts, newest first')
     .addOption(outputFlag(['json', 'yaml'], 'the objects as they are'))
     .option('--wait <seconds>', 'wait until the rollout is done: exit code 0 done, 1 halted, 8 still pending')
     .action((name: string | undefined, flags: Flags) =>

@@ -39,7 +39,7 @@ export function rulesCommand(program: Command, run: RunCommand): void {
 
   rules
     .command('facts')
-    .description('everything that a rule may read')
+    .description('list everything that a rule may read')
     .addOption(outputFlag(['wide', 'json'], 'more columns, or one JSON list'))
     .action((flags: { output?: 'wide' | 'json' }) => run(async (output) => facts(flags.output, output)));
 }

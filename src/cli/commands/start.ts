@@ -21,7 +21,7 @@ interface Flags {
 export function startCommand(program: Command, run: RunCommand): void {
   program
     .command('start')
-    .description('a whole fleet on this machine: hub, three cells and their nodes, following the commits of a repository')
+    .description('run a whole fleet on this machine: hub, three cells and their nodes, following the commits of a repository')
     .option('--state <dir>', 'folder for everything that is kept; another start with it goes on where this one was', '.kubenode')
     .option('--repository <dir>', 'the fleet repository, read where it is: only commits count', '.')
     .option('--branch <name>', 'branch to follow (default: the one checked out there)')

@@ -11,7 +11,7 @@ import type { RunCommand } from '../program.ts';
 
 export function statusCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('status'))
-    .description('fleets, clusters and rollouts under way, as the hub sees them; exit code 1 when something needs a person')
+    .description('show fleets, clusters and rollouts under way, as the hub sees them; exit code 1 when something needs a person')
     .addOption(outputFlag(['json'], 'one JSON object'))
     .action((flags: ConnectionFlags & { output?: 'json' }) =>
       run(async (output) => {

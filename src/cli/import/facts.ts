@@ -6,17 +6,17 @@ import type { Architecture } from '../agent-package/runtime.ts';
 export type HostFacts = ReadonlyMap<string, readonly string[]>;
 
 export const IMPORT_ERRORS = {
-  NotDebian: surroundings('the system is not Debian or like it'),
+  NotDebian: surroundings('the system is neither Debian nor a derivative'),
   NoSystemd: surroundings('systemd does not run there'),
   ArchitectureUnknown: surroundings('there is no package for its architecture'),
   ToolMissing: surroundings('a program of the base system is not there'),
   LibcTooOld: surroundings('Node needs glibc 2.28 or later'),
   ReadOnly: surroundings('a folder that the agent needs cannot be written to'),
-  FolderUnsafe: surroundings('others than root may write to a folder above the agent'),
+  FolderUnsafe: surroundings('users other than root may write to a folder above the agent'),
   NoSpace: surroundings('there is no room for the agent'),
   NoRoute: surroundings('the API server cannot be reached from there'),
   ClockWrong: surroundings('its clock is off by so much that certificates would not be valid'),
-  KubeletPresent: surroundings('a kubelet runs there that KubeNode did not bring'),
+  KubeletPresent: surroundings('a kubelet runs there that KubeNode did not install'),
   OtherMachine: surroundings('the agent of another Machine, of this cell or another, is there'),
   HostnameUnfit: surroundings('its hostname cannot be the name of a Machine'),
   NameTaken: surroundings('another Machine has the name'),
@@ -109,7 +109,7 @@ export function obstacles(facts: HostFacts, around: Around): CodedError[] {
   if (facts.has('kubelet') && !facts.has('bootstrap'))
     no(
       'KubeletPresent',
-      'a kubelet runs there that KubeNode did not bring',
+      'a kubelet runs there that KubeNode did not install',
       'drain and stop it first: machines in use cannot be taken over yet',
     );
   return found;

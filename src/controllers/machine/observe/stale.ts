@@ -7,7 +7,7 @@ export function whyStale(stores: Stores, marks: ReleaseMarks): string | undefine
   for (const store of Object.values(stores)) {
     if (!store.synced) return `${store.resource.plural} are not listed yet`;
     if (!isStale(store)) continue;
-    // Some servers send no bookmarks. Then a quiet watch proves nothing, and a list does.
+    // Some servers send no bookmarks. Then a watch without events proves nothing, and a list does.
     if (store.state.phase === 'watching') store.relist();
     return `${store.resource.plural} have been stale for ${Math.round(store.ageMs() / 1000)} s`;
   }

@@ -144,7 +144,7 @@ describe('safety 14, B7: the way back is taken once, by the record of the cell',
     expect(cell.operation()?.restores).toHaveLength(1);
   });
 
-  test('one that came to nothing may be taken again, though another component was restored meanwhile', () => {
+  test('one that failed may be taken again, though another component was restored meanwhile', () => {
     const cell = world([entry(kubelet), entry(cni)]);
     cell.report(waits());
     cell.take();

@@ -131,7 +131,7 @@ function askRepairAgain(machine: Machine, facts: AskFacts): RepairAsk {
 
 function backedOff(machine: Machine, keys: readonly string[], { nowMs }: AskFacts): Verdict | undefined {
   const until = retryUntil(machine, keys, nowMs);
-  return until === undefined ? undefined : refused('Machine/retry', `it is past ${until}: the last try came to nothing`);
+  return until === undefined ? undefined : refused('Machine/retry', `it is past ${until}: the last try failed`);
 }
 
 /** What forbids that a machine goes, before any limit. Applies also to a reservation without an order, and to one that is taken over (docs/protocols.md#d11). */

@@ -79,7 +79,7 @@ test('C10: a deletion that is given up in between forgets no try of a change', (
   }
 });
 
-describe('safety 12, C10: an operation that came to nothing is asked for again ever later', () => {
+describe('safety 12, C10: an operation that failed is requested again ever later', () => {
   test.each(['Cancelled', 'Superseded'] as const)('after the agent reported %s, each time the same is asked for', (outcome) => {
     const world = cell();
     const waited = Array.from({ length: 10 }, () => {
