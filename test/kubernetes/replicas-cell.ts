@@ -122,9 +122,9 @@ export async function settled(client: Client, version: string): Promise<void> {
   );
 }
 
-export const breakNode = (client: Client, index: number): Promise<unknown> => tellNode(client, nameOf(index), 'True');
+export const breakNode = (client: Client, index: number): Promise<unknown> => reportCondition(client, nameOf(index), 'True');
 
-const tellNode = (client: Client, name: string, ill: 'True' | 'False', since?: string): Promise<unknown> =>
+const reportCondition = (client: Client, name: string, ill: 'True' | 'False', since?: string): Promise<unknown> =>
   client.patch(Nodes, { name }, { strategic: { status: { conditions: [condition(ILL, ill, since)] } } }, { subresource: 'status' });
 
 export interface Agents {
@@ -221,9 +221,9 @@ export async function playAgents(client: Client): Promise<Agents> {
   })().catch((error: unknown) => {
     if (!ended.signal.aborted) throw error;
   });
-  // A detector speaks again and again; what is healed is believed only when it does.
+  // A detector reports again and again: only its reports prove that a fault is healed.
   const detector = setInterval(() => {
-    for (const [name, since] of healed) void tellNode(client, name, 'False', since).catch(() => undefined);
+    for (const [name, since] of healed) void reportCondition(client, name, 'False', since).catch(() => undefined);
   }, 300);
   const heartbeats = setInterval(() => {
     for (let index = 0; index < MACHINES; index++)
