@@ -27,6 +27,8 @@ export interface ObserveInput {
   fleet: string;
   /** Clusters that the accepted commit declares, by the status of the Fleet. */
   members?: readonly string[] | undefined;
+  /** Names of all Fleets that there are. */
+  fleets?: readonly string[];
   /** Those in force. */
   rollouts: readonly Stored<Rollout>[];
   clusters: readonly Stored<Cluster>[];
@@ -80,7 +82,8 @@ export function observe(input: ObserveInput): World {
     });
   }
   const members = input.members === undefined ? undefined : new Set(input.members);
-  return { now: input.now, fleet: input.fleet, members, rollouts, clusters };
+  const fleets = input.fleets === undefined ? undefined : new Set(input.fleets);
+  return { now: input.now, fleet: input.fleet, fleets, members, rollouts, clusters };
 }
 
 const NO_SETS: ReadonlyMap<string, string> = new Map();

@@ -146,6 +146,7 @@ function decideOn(dependencies: PassDependencies, fleet: string, connections: Co
     now: clock.now(),
     fleet,
     members,
+    ...(stores.fleets.synced ? { fleets: stores.fleets.list().map(({ metadata }) => metadata.name) } : {}),
     rollouts: mine,
     clusters,
     cell: (name) => connections.get(name) ?? { reason: CONNECTING, message: 'not connected yet' },

@@ -86,7 +86,7 @@ export function knownOf(world: World, unit: string, cluster: string, target: str
   const view = world.clusters.get(cluster);
   const stored = view?.units.get(unit);
   const record = isGone(stored) ? undefined : stored;
-  const foreign = record !== undefined && record.fleet !== world.fleet ? `belongs to fleet "${record.fleet}"` : undefined;
+  const foreign = record !== undefined && record.fleet !== world.fleet ? ownerText(world, record.fleet) : undefined;
   const held = record?.begun === undefined && target !== undefined && record?.digest === target;
   return {
     isCluster: view !== undefined,
@@ -100,6 +100,13 @@ export function knownOf(world: World, unit: string, cluster: string, target: str
     held,
     complete: held && record?.evidence === target,
   };
+}
+
+/** Why what another Fleet applied is left alone, and what to do where that Fleet was deleted. */
+function ownerText({ fleets }: World, owner: string): string {
+  const text = `belongs to fleet "${owner}"`;
+  if (fleets?.has(owner) !== false) return text;
+  return `${text}, which does not exist: create that Fleet again with its source, and let a commit of it remove the unit; a MachineSet loses its machines by that`;
 }
 
 /** Before its phase is judged. */

@@ -993,6 +993,18 @@ describe('a placement', () => {
       'Blocked',
       'belongs to fleet "other"',
     ],
+    [
+      'of another fleet that there is',
+      worldOf(rollouts, { a: { record: { fleet: 'other', digest: '0' } } }, { fleets: new Set(['main', 'other']) }),
+      'Blocked',
+      'belongs to fleet "other"',
+    ],
+    [
+      'of another fleet that was deleted',
+      worldOf(rollouts, { a: { record: { fleet: 'other', digest: '0' } } }, { fleets: new Set(['main']) }),
+      'Blocked',
+      'belongs to fleet "other", which does not exist: create that Fleet again with its source, and let a commit of it remove the unit; a MachineSet loses its machines by that',
+    ],
     ['whose cell is away', worldOf(rollouts, { a: { blocked: 'no answer', failing: 'refused' } }), 'Blocked', 'no answer'],
     ['where the last try failed', worldOf(rollouts, { a: { failing: 'refused' } }), 'Blocked', 'refused'],
     [

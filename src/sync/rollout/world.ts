@@ -80,6 +80,8 @@ export interface ClusterView {
 export interface World {
   now: number;
   fleet: string;
+  /** Names of all Fleets that there are, to read; undefined where that is not known. */
+  fleets?: ReadonlySet<string> | undefined;
   /** Clusters that the accepted commit declares; undefined where that is not known. */
   members: ReadonlySet<string> | undefined;
   /** Of this fleet and in force, by ascending sequence. */
