@@ -51,7 +51,7 @@ describe('reading one’s own writes', () => {
     expect(server.objects(ConfigMaps)).toHaveLength(1);
   });
 
-  test('a key that was held runs once its write is shown, though nothing else happens', async () => {
+  test('a key that was blocked runs once its write is shown, though nothing else happens', async () => {
     const made = world();
     const { server, cache, clock } = made;
     let runs = 0;

@@ -238,17 +238,17 @@ describe('results', () => {
         if (key === 'long') await sleep(clock, 500);
         return outcomes[key]?.();
       },
-      { concurrency: 1, mayRun: (key) => key !== 'held' },
+      { concurrency: 1, mayRun: (key) => key !== 'blocked' },
     );
     const empty = { ready: 0, delayed: 0, running: 0, held: 0, terminal: 0 };
     expect(world.queue.counts).toEqual(empty);
-    for (const key of ['fails', 'ends', 'again', 'held', 'long', 'live']) world.queue.add(key);
+    for (const key of ['fails', 'ends', 'again', 'blocked', 'long', 'live']) world.queue.add(key);
     world.queue.add('resync', { priority: 'resync' });
     await settle();
     expect(world.queue.counts).toEqual({ ready: 2, delayed: 2, running: 1, held: 1, terminal: 1 });
     world.queue.add('ends');
     expect(world.queue.counts).toEqual({ ready: 3, delayed: 2, running: 1, held: 1, terminal: 0 });
-    world.queue.release('held');
+    world.queue.release('blocked');
     expect(world.queue.counts).toEqual({ ready: 4, delayed: 2, running: 1, held: 0, terminal: 0 });
   });
 
@@ -354,7 +354,7 @@ describe('results', () => {
   });
 });
 
-describe('holding', () => {
+describe('blocking', () => {
   test('a key that may not run is left aside, with any add, until released', async () => {
     let may = false;
     const world = start(nothing, { mayRun: (key) => key !== 'a' || may });
@@ -504,7 +504,7 @@ describe('in any sequence', () => {
         arbitrary: fc.record({ do: fc.constant('add' as const), key, afterMs: fc.constantFrom(0, 0, 5, 50), live: fc.boolean() }),
       },
       { weight: 3, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(0, 1, 7, 60) }) },
-      { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('hold' as const, 'free' as const), key }) },
+      { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('block' as const, 'free' as const), key }) },
     );
     const outcome = fc.constantFrom('ok', 'ok', 'fail', 'terminal', 'requeue', 'slow');
     await fc.assert(
@@ -546,7 +546,7 @@ describe('in any sequence', () => {
         });
         for (const taken of acts) {
           if (taken.do === 'wait') await clock.advance(taken.ms);
-          else if (taken.do === 'hold') blocked.add(taken.key);
+          else if (taken.do === 'block') blocked.add(taken.key);
           else if (taken.do === 'add') {
             // Before the add: it may run at once. A resync need not run where the key has failed permanently.
             if (taken.live) owed.set(taken.key, clock.monotonic() + taken.afterMs);

@@ -61,7 +61,7 @@ interface Entry {
   terminal: boolean;
   running: boolean;
   /** Left aside by `mayRun`. */
-  held: boolean;
+  blocked: boolean;
   /** Added while it ran: the earliest time asked for, and whether its input changed. */
   again: { at: number; priority: Priority } | undefined;
 }
@@ -74,7 +74,7 @@ interface QueueState {
   readonly delayed: Schedule;
   readonly finished: PromiseWithResolvers<void>;
   running: number;
-  held: number;
+  blocked: number;
   terminal: number;
   /** Runs so far. */
   started: number;
@@ -98,7 +98,7 @@ export function createQueue(options: QueueOptions): Queue {
     delayed: createSchedule(),
     finished: Promise.withResolvers(),
     running: 0,
-    held: 0,
+    blocked: 0,
     terminal: 0,
     started: 0,
     timer: undefined,
@@ -111,8 +111,8 @@ export function createQueue(options: QueueOptions): Queue {
   return {
     done: state.finished.promise,
     get counts() {
-      const { ready, delayed, running, held, terminal } = state;
-      return { ready: ready.size, delayed: delayed.size, running, held, terminal };
+      const { ready, delayed, running, blocked, terminal } = state;
+      return { ready: ready.size, delayed: delayed.size, running, held: blocked, terminal };
     },
     add(key, { priority = 'live', afterMs = 0 } = {}) {
       if (signal.aborted) return;
@@ -122,9 +122,9 @@ export function createQueue(options: QueueOptions): Queue {
     },
     release(key) {
       const entry = state.entries.get(key);
-      if (entry?.held !== true) return;
-      entry.held = false;
-      state.held--;
+      if (entry?.blocked !== true) return;
+      entry.blocked = false;
+      state.blocked--;
       state.ready.add(key, entry.priority);
       fill(state);
     },
@@ -137,14 +137,14 @@ function stop(state: QueueState): void {
 }
 
 function entryOf({ entries }: QueueState, key: string): Entry {
-  const entry = entries.get(key) ?? { priority: 'resync', failures: 0, terminal: false, running: false, held: false, again: undefined };
+  const entry = entries.get(key) ?? { priority: 'resync', failures: 0, terminal: false, running: false, blocked: false, again: undefined };
   entries.set(key, entry);
   return entry;
 }
 
 /** Keeps of a key only what is still to be done or remembered. */
 function forget({ entries, ready, delayed }: QueueState, key: string, entry: Entry): void {
-  if (entry.running || entry.held || entry.terminal || entry.failures > 0) return;
+  if (entry.running || entry.blocked || entry.terminal || entry.failures > 0) return;
   if (ready.has(key) || delayed.has(key)) return;
   entries.delete(key);
 }
@@ -156,7 +156,7 @@ function add(state: QueueState, key: string, entry: Entry, priority: Priority, a
     entry.failures = 0;
     state.terminal--;
   }
-  if (entry.held) {
+  if (entry.blocked) {
     if (priority === 'live') entry.priority = 'live';
   } else if (entry.running) {
     const again = entry.again;
@@ -214,8 +214,8 @@ function fill(state: QueueState): void {
     if (key === undefined) return;
     const entry = entryOf(state, key);
     if (options.mayRun?.(key) === false) {
-      entry.held = true;
-      state.held++;
+      entry.blocked = true;
+      state.blocked++;
     } else {
       void run(state, key, entry);
     }

@@ -26,7 +26,7 @@ export function createReconcileMetrics(metrics: Metrics | undefined, controller:
     show: (queue) =>
       metrics.gauge(
         'kubenode_workqueue_keys',
-        'Keys of a controller: ready to run, running, waiting for their time, held until a write is seen, or given up until they change.',
+        'Keys of a controller: ready to run, running, waiting for their time, blocked until a write is seen, or given up until they change.',
         () => Object.entries(queue.counts).map(([state, count]) => [{ controller, state }, count] as const),
       ),
   };

@@ -8,7 +8,7 @@ export interface AnswerLimits {
   objectBytes: number;
   /** Memory that a page of a list may take, by `jsonMemory`; Infinity: it is not counted. */
   answerMemory: number;
-  /** The same of any other answer, and of one event. */
+  /** The same for any other answer, and for one event. */
   objectMemory: number;
   /** Limit of all answers that are under way at the same time. */
   underWayBytes: number;
