@@ -113,8 +113,8 @@ export function release(state: LedgerState, epoch: number, id: string, evidence:
 /** Why a reservation may be replaced by another one while its operation may still run. The machine stays reserved throughout. */
 export type Succession =
   /**
-   * The Machine is being deleted (docs/protocols.md#c8): a dead node's step is not waited for. `counted` absent: the reservation was granted for its end, too,
-   * and is not counted again.
+   * The Machine is being deleted (docs/protocols.md#c8): a dead node's step is not waited for. `counted` absent: the grant of the
+   * reservation included its end, which is not counted again.
    */
   | { because: 'Deleting'; counted?: { nowMs: number; rated: Rated } }
   /** A provider repairs a node whose agent does not respond and whose order can no longer begin (docs/protocols.md#c9). */

@@ -22,13 +22,13 @@ interface World {
   /** Without. */
   waiting: LedgerReservation[];
   /** IDs of those that must keep their slots. */
-  held?: string[];
+  keeping?: string[];
   nowMs?: number;
   lastDisruptionMs?: number;
   hours?: { reserved: LedgerReservation[] };
 }
 
-function revoked({ limits = [], more = {}, machines, ordered = [], waiting, held = [], nowMs = T0, lastDisruptionMs, hours }: World) {
+function revoked({ limits = [], more = {}, machines, ordered = [], waiting, keeping = [], nowMs = T0, lastDisruptionMs, hours }: World) {
   const counting =
     hours === undefined ? { hours: [], reservations: waiting } : countStarts([], [...ordered, ...waiting], nowMs, () => true);
   const reservations = [...ordered, ...waiting].map((each) => counting.reservations.find(({ id }) => id === each.id) ?? each);
@@ -43,7 +43,7 @@ function revoked({ limits = [], more = {}, machines, ordered = [], waiting, held
     .map((each) => ({
       reservation: each,
       subject: { ...request(nameIn(each), { ...each, since: 0, lastDisruptionMs }), scopes: each.scopes },
-      keepsSlots: held.includes(each.id),
+      keepsSlots: keeping.includes(each.id),
     }));
   return revocations(unordered, usage, sources, nowMs);
 }
@@ -68,9 +68,9 @@ describe('case 25: a limit is lowered below what is in use', () => {
   });
 
   test('C9: what may still run keeps its slot, so that another goes beside it', () => {
-    expect(ids({ limits: cell(3), machines: five, ordered, waiting, held: ['new'] })).toEqual(['mid', 'new']);
-    expect(ids({ limits: cell(3), machines: five, ordered, waiting, held: ['old'] })).toEqual(['new']);
-    expect(ids({ limits: cell(2), machines: five, ordered, waiting, held: ['new'] })).toEqual(['mid', 'new', 'old']);
+    expect(ids({ limits: cell(3), machines: five, ordered, waiting, keeping: ['new'] })).toEqual(['mid', 'new']);
+    expect(ids({ limits: cell(3), machines: five, ordered, waiting, keeping: ['old'] })).toEqual(['new']);
+    expect(ids({ limits: cell(2), machines: five, ordered, waiting, keeping: ['new'] })).toEqual(['mid', 'new', 'old']);
   });
 
   test('Change and Delete go before Repair; Restore, and the deletion that replaces a machine, not at all', () => {

@@ -13,7 +13,7 @@ import { inOrder, type Subject, type Verdict } from './request.ts';
 export interface Unordered {
   reservation: LedgerReservation;
   subject: Subject;
-  /** What it took over may still run (docs/protocols.md#c9): it keeps its slots, even if the agent reports an end. */
+  /** What it took over may still run (docs/protocols.md#c9): it keeps its slots with any report about it. */
   keepsSlots: boolean;
 }
 

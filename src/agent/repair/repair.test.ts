@@ -329,7 +329,7 @@ test('a disk without a single free byte can be cleaned: the agent has kept what 
   expect(world.text('/var/lib/kubenode/reserve')).toHaveLength(65_536);
 });
 
-test('no disposable file goes without an order', async () => {
+test('no disposable file is deleted without an order', async () => {
   const { world, life } = await node({ spec: disposable });
   putOld(world, '/var/cache/app/old', 10_000, 9 * DAY_MS);
   world.disk.capacity = world.disk.used;

@@ -245,7 +245,7 @@ describe('of what runs', () => {
   test.each([
     ['the content that runs, as an earlier process reported', installed('1.0.0', 1).receipt.content, 'before'],
     ['other content', 'other', undefined],
-  ])('until it was probed its boot is that of %s', (_what, content, expected) => {
+  ])('until it was probed its boot is the boot of %s', (_what, content, expected) => {
     const reported = {
       ...machine().reported,
       components: [{ name: 'app', content, bootID: 'before' }],

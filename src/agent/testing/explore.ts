@@ -243,7 +243,7 @@ async function staticViolations(scenario: Scenario, world: World): Promise<strin
     const receipt = receipts.find((each) => each.name === reported.name);
     const tx = state?.transaction?.name === reported.name ? state.transaction : undefined;
     if (reported.running > 0 && tx === undefined && known?.removed !== true && (receipt?.revision ?? 0) < reported.running) {
-      out.push(`${reported.name} was reported to run revision ${reported.running}, the receipt says ${receipt?.revision ?? 'nothing'}`);
+      out.push(`${reported.name} was reported to run revision ${reported.running}, the receipt records ${receipt?.revision ?? 'nothing'}`);
     }
     if (reported.failed !== undefined && known?.revision === reported.failed.revision && known.failed === undefined) {
       out.push(`the failure of ${reported.name} revision ${reported.failed.revision} was reported and is forgotten`);

@@ -99,7 +99,7 @@ export function applyMerge(
  */
 function prune(schema: SchemaNode, merged: Json, last: FieldSet, now: FieldSet, others: Managers): Json {
   if (!isObject(merged)) return merged;
-  // Only below a top-level field of which the applier gave up a part can fields go; the rest need not be compared.
+  // Fields can go only below a top-level field that the applier gave up in part; the rest need not be compared.
   const given = new Map([...last].filter((field) => !includes(now, new Map([field]))));
   const names = Object.keys(merged).filter((name) => given.has(fieldElement(name)));
   if (names.length === 0) return merged;
