@@ -8,10 +8,10 @@ fleet.allClusters((cluster) => {
       { name: 'one-in-a-pool', scope: 'Pool', maxUnavailable: 1 },
       // … and never more than a quarter of a cluster (at least one node, or nothing could ever change).
       { name: 'quarter-of-cluster', scope: 'Cluster', maxUnavailable: '25%' },
-      // Rules that repair more than this have found something that repairs do not cure.
+      // Rules that repair more than this have found a problem that repairs do not solve.
       { name: 'repairs', scope: 'Cluster', classes: ['Repair'], maxPerHour: 20, maxPerDay: 60 },
     ],
-    // Half a cluster ill by itself has one cause, and neither an upgrade nor a repair is its cure; what brings nodes back goes on.
+    // When half a cluster is unhealthy by itself, there is one cause, and neither an upgrade nor a repair removes it; recovery goes on.
     breaker: { scope: 'Cluster', unavailableAbove: '50%' },
   });
 });

@@ -1,7 +1,7 @@
 /**
  * The node is not Ready and no rule knows why: the last resort, with the lowest priority and the most patience.
  *
- * - It is the effect of many causes, most of them outside of the node: a switch, the API server, a certificate. So it asks whether others are ill
+ * - It is the effect of many causes, most of them outside of the node: a switch, the API server, a certificate. So it asks whether others are unhealthy
  *   too. Not when more than one other of the rack is, nor a tenth of the pool: then it is not this node, and repairing it harms
  *   (healthy nodes were deleted when their kubelets lost their path to the API: gardener/machine-controller-manager#679; nodes under repair
  *   were counted as healthy: openshift/machine-api-operator#902).

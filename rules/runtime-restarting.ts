@@ -2,7 +2,7 @@
  * The container runtime restarts often: five times in 20 minutes, counted every five.
  * https://github.com/kubernetes/node-problem-detector/blob/master/config/systemd-monitor-counter.json
  *
- * - One more restart does not repair what restarts by itself, but it distinguishes a runtime that was left in a bad state from a host that is ill,
+ * - One more restart does not repair what restarts by itself, but it distinguishes a runtime that was left in a bad state from an unhealthy host,
  *   and costs nothing. It counts as one of the five.
  * - The proof is slow: the detector searches the last 20 minutes, so it can be False 25 minutes after the last restart at the earliest. So it has
  *   45 minutes for each rung.

@@ -4,7 +4,7 @@
  *
  * - The health checker kills the runtime by itself unless it is started with `--enable-repair=false`: a second healer that knows no budget.
  *   Switch it off before this rule is enforced.
- * - Restarting the runtime leaves containers running, and cures most of it. Then pods are taken away, then a boot.
+ * - Restarting the runtime leaves containers running, and solves most of it. Then pods are taken away, then a boot.
  * - When a fifth of the pool has the same, it is a version or a registry and not this node: no action is taken, and the rollout is the cause.
  * - The check runs every 10 s and may hang for 60 s; two minutes are more than one false alarm.
  */

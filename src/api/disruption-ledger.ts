@@ -48,7 +48,7 @@ export const startsBucket = Type.Object({
   starts: Type.Unsafe<Record<string, number>>({
     type: 'object',
     additionalProperties: { type: 'integer' },
-    description: 'by `<class> <scope>`; only what a rate speaks of',
+    description: 'by `<class> <scope>`; only what a rate limits',
   }),
 });
 export type StartsBucket = Static<typeof startsBucket>;

@@ -142,7 +142,7 @@ describe('the breaker', () => {
     ...healthy.slice(3),
   ];
 
-  test('stops Repair, Change and Delete where too many are ill, and names the suspect', () => {
+  test('stops Repair, Change and Delete where too many are unhealthy, and names the suspect', () => {
     expect(refusal(policy, inRack('7'), now, healthy)).toBeUndefined();
     expect(refusal(policy, inRack('7'), now, broken)).toEqual({
       allowed: false,

@@ -98,13 +98,13 @@ function untimely(policy: Policy, asked: LimitClass, pool: string, nowMs: number
 
   const opens = nextOpen(nowMs, calendars, YEAR_MS);
   const window = opens === undefined ? windows[0] : windows.find(({ calendar }) => calendar.at(opens) !== undefined);
-  const spoken = freeze?.spec ?? window?.spec;
-  if (spoken === undefined) return undefined;
+  const named = freeze?.spec ?? window?.spec;
+  if (named === undefined) return undefined;
   const because = freeze === undefined ? '' : `freeze ${freeze.spec.name} (${freeze.spec.reason}) is over`;
   const inside = window === undefined ? '' : `window ${window.spec.name} is open`;
   const what = [because, inside].filter((part) => part !== '').join(' and ');
-  const when = opens === undefined ? 'not within a year' : `from ${zonedText(opens, spoken.timeZone)} on`;
-  return refused(`${name}/${spoken.name}`, `${what}: ${when}`);
+  const when = opens === undefined ? 'not within a year' : `from ${zonedText(opens, named.timeZone)} on`;
+  return refused(`${name}/${named.name}`, `${what}: ${when}`);
 }
 
 function unbearable(policy: Policy, subject: Subject): Refusal | undefined {

@@ -145,7 +145,7 @@ function useOf(
   takers: readonly Taker[],
   gone: ReadonlySet<string> = new Set(),
 ) {
-  const speaks = (asked: string): boolean => limit.classes?.some((each) => each === asked) ?? true;
+  const limits = (asked: string): boolean => limit.classes?.some((each) => each === asked) ?? true;
   const inScope = takers.filter((taker) => taker.scopes.includes(scope));
   const unavailable = machines.filter(
     (machine) => machine.scopes.includes(scope) && (gone.has(machine.uid) ? machine.persistently : machine.unavailable),
@@ -153,9 +153,9 @@ function useOf(
   const total = scope.startsWith('condition/') ? machines.length : machines.filter((machine) => machine.scopes.includes(scope)).length;
   return {
     union: new Set([...unavailable.map((machine) => machine.uid), ...inScope.map((taker) => taker.uid)]).size,
-    reservations: inScope.filter((taker) => speaks(taker.class)).length,
+    reservations: inScope.filter((taker) => limits(taker.class)).length,
     max: limit.maxUnavailable === undefined ? Infinity : resolveCount(limit.maxUnavailable, total, ''),
-    applies: (taker: Taker): boolean => speaks(taker.class) && taker.scopes.includes(scope) && (limit.pools?.includes(taker.pool) ?? true),
+    applies: (taker: Taker): boolean => limits(taker.class) && taker.scopes.includes(scope) && (limit.pools?.includes(taker.pool) ?? true),
   };
 }
 const scopesUnder = (limit: LimitSpec, takers: readonly Taker[]): Set<string> =>

@@ -44,7 +44,7 @@ test('where no policy limits how many at once the built-in limit of the cell app
     expect(on({ policies: [policy('p', { name: 'web', scope: 'Pool', ...measure })], sets: new Map() }, ['cluster']).limits).toEqual([]);
 });
 
-describe('a limit speaks', () => {
+describe('a limit applies', () => {
   const speaking = (scope: string, limit: object, change: Partial<Request>, pool = 'web'): boolean =>
     on(
       {

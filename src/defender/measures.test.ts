@@ -190,7 +190,7 @@ describe('rates', () => {
     expect(ask([restore('a'), request('b')], { limits: [{ ...two, maxPerHour: 1, classes: ['Restore'] }], begun }).granted).toEqual(['b']);
   });
 
-  test('nothing that a rate speaks of begins once the ledger cannot count it', () => {
+  test('no operation that a rate limits begins once the ledger cannot count it', () => {
     const starts = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`Repair rack/${index}`, 1]));
     const hours = [{ from: new Date(T0).toISOString(), minutes: 5, starts }];
     const requests = [repair('a'), restore('b')];

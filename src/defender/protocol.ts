@@ -52,7 +52,7 @@ export function requireEpoch(state: LedgerState, epoch: number): void {
 }
 
 /**
- * Several reservations in one state; that every limit has room is judged before (`judge`), on the same read of the ledger. What a rate speaks of
+ * Several reservations in one state; that every limit has room is judged before (`judge`), on the same read of the ledger. What a rate limits
  * is counted in this very state.
  */
 export function reserve(

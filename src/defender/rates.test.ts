@@ -56,7 +56,7 @@ describe('what rates count', () => {
     expect(within(later, 'Day', T0 + 25 * HOUR)).toBe(1);
   });
 
-  test('is nothing where no rate speaks of it: neither bucket nor note', () => {
+  test('is empty where no rate limits it: neither bucket nor note', () => {
     const reservations = [repair('a')];
     expect(countStarts([], reservations, T0, () => false)).toEqual({ hours: [], reservations });
     expect(reserve({ epoch: 1, reservations: [] }, 1, reservations, { nowMs: T0, rated: () => false })).toEqual({ epoch: 1, reservations });

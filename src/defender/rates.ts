@@ -102,7 +102,7 @@ const countsIn = (bucket: StartsBucket, span: RateSpan, now: number): boolean =>
 /** Which reservations a rate limits. */
 export type Rated = (asked: string, scope: string) => boolean;
 
-/** Counts each reservation where a rate speaks of it, and notes at the reservation where that was; where none does nothing changes. */
+/** Counts each reservation where a rate limits it, and notes at the reservation where that was; without such a rate no count changes. */
 export function countStarts(
   buckets: readonly StartsBucket[],
   reservations: readonly LedgerReservation[],

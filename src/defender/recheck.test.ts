@@ -141,7 +141,7 @@ describe('D7: a machine that was reserved while it was unavailable and has come 
     ]);
   });
 
-  test('case 19: and one that is ill by itself is left alone, since taking it back would free nothing', () => {
+  test('case 19: and one that is unhealthy by itself is left alone, since taking it back would free nothing', () => {
     expect(ids({ limits: cell(0), machines: [counted('a', dead), counted('b')], waiting: [repair] })).toEqual([]);
   });
 });

@@ -90,7 +90,7 @@ describe('recording', () => {
     expect(events()).toMatchObject([{ count: 1, firstTimestamp: '2026-11-20T02:00:00Z' }]);
   });
 
-  test('an object that talks too much is cut off, and others are not; later it may speak again', async () => {
+  test('an object with too many Events is cut off, and others are not; later it may send Events again', async () => {
     const { recorder, events, clock } = world();
     for (let i = 0; i < 100; i++) recorder.event(a, { ...uncordoned, message: `try ${i}` });
     recorder.event(node('b'), uncordoned);

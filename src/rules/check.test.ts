@@ -257,7 +257,7 @@ describe('two rules that would undo each other', () => {
     expect(checkRules([ruleObject('deadlock', deadlock), ruleObject('not-ready', notReady)]).size).toBe(0);
   });
 
-  it('also when one of them speaks of health', () => {
+  it('also when one of them is about health', () => {
     const health = (value: string) => when(leaf('condition.Ours.health', 'equal', value));
     expect(
       checkRules([ruleObject('on', { ...on, ...health('Unhealthy') }), ruleObject('off', { ...off, ...health('Healthy') })]).size,
@@ -410,7 +410,7 @@ describe('conditions that could never be true together', () => {
     checkRule(ruleObject('r', when(...all))).some(({ message }) => message.startsWith('can never be true'));
   const ready = (fact: string, value: string) => leaf(`condition.KernelReady.${fact}`, 'equal', value);
 
-  it('are those that name two values of one fact, also where they speak of health', () => {
+  it('are those that name two values of one fact, also where they are about health', () => {
     expect(impossible(ready('health', 'Unhealthy'), ready('status', 'True'))).toBe(true);
     expect(impossible(ready('health', 'Unhealthy'), ready('status', 'False'))).toBe(false);
     expect(impossible(ready('health', 'Unknown'), ready('status', 'True'))).toBe(true);

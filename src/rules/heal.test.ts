@@ -253,7 +253,7 @@ describe('a reboot', () => {
     expect(course(reboot, ill, { at: 90, conditions: well, boot: 'boot-2' }, { at: 390, conditions: well, boot: 'boot-2' })?.state).toBe(
       'Healed',
     );
-    expect(course(reboot, ill, { at: 90, conditions: well, boot: 'boot-2', agent: 'Stale' })?.why).toBe('the agent has not spoken since');
+    expect(course(reboot, ill, { at: 90, conditions: well, boot: 'boot-2', agent: 'Stale' })?.why).toBe('the agent has not reported since');
   });
 
   it('is what a proof may ask for beside any action', () => {

@@ -119,7 +119,7 @@ function bootOf({ spec, snapshot, before }: VerifyInput): { id: string; isNew: b
   const needed = spec.action === 'Reboot' || spec.healedWhen.onNewBoot === true;
   if (!needed || isNew) return { id, isNew, doubt: undefined };
   if (before.bootID === '') return { id, isNew, doubt: 'the boot before the order is not known' };
-  return { id, isNew, doubt: snapshot.agent === 'Fresh' ? `it is still boot ${before.bootID}` : 'the agent has not spoken since' };
+  return { id, isNew, doubt: snapshot.agent === 'Fresh' ? `it is still boot ${before.bootID}` : 'the agent has not reported since' };
 }
 
 /** The last boot since the order in which a condition that latches was found bad: only a restart of its detector clears it there. */

@@ -294,7 +294,7 @@ describe('F5: a machine that replaces one which was replaced', () => {
     expect(count([replaced(80), replaced(90)])).toBe(1);
   });
 
-  it('is none where it was there before, another rule asked, nothing was ordered, or it was well for long', () => {
+  it('is none where it was there before, another rule asked, nothing was ordered, or it was healthy for long', () => {
     expect(count([replaced(102)])).toBe(0);
     expect(count([replaced(90, { rule: 'other' })])).toBe(0);
     expect(count([{ ...replaced(90), status: before(replaced(90).status ?? {}) }])).toBe(0);

@@ -87,9 +87,9 @@ export interface Successor {
 }
 
 /**
- * How many replacements in a row this rule has ordered before this machine was made: a replacement that is ill as well counts as an attempt that
+ * How many replacements in a row this rule has ordered before this machine was made: a replacement that is unhealthy as well counts as an attempt that
  * did not help, so that a fault that comes with each new machine reaches a human. A set does not record which machine it made for which, so
- * each that was made within `forgetAfterSeconds` after a replacement counts as its successor; one that was well for that long is no longer one.
+ * each that was made within `forgetAfterSeconds` after a replacement counts as its successor; one that was healthy for that long is no longer one.
  */
 export function replacementsBefore({ rule, machine, jobsOfSet, matchedSinceMs }: Successor): number {
   const madeMs = Date.parse(machine.metadata.creationTimestamp ?? '');

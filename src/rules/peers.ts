@@ -1,4 +1,4 @@
-/** How many others of a machine's rack, zone, pool and cluster are ill, kept up to date machine by machine. */
+/** How many others of a machine's rack, zone, pool and cluster are unhealthy, kept up to date machine by machine. */
 import type { PeerScope } from '../api/facts.ts';
 import { LABELS } from '../api/names.ts';
 import type { PeerCounts, PeerFacts, Snapshot } from './snapshot.ts';

@@ -52,7 +52,7 @@ describe('the machine of a history', () => {
     expect(world().machine().status).toMatchObject({ phase: 'Running', conditions: [], components: [] });
   });
 
-  it('keeps what an event does not speak of', () => {
+  it('keeps what an event does not set', () => {
     const found = world(
       {
         unschedulable: true,

@@ -308,7 +308,7 @@ describe('peers', () => {
     expect(peers.factsFor('c').zone).toBeUndefined();
   });
 
-  it('that are all well have no condition: the machine itself is none of them', () => {
+  it('that are all healthy have no condition: the machine itself is none of them', () => {
     const peers = new PeerIndex();
     peers.set('a', inRack('r1', [condition('KernelDeadlock', 'True')]));
     peers.set('b', inRack('r1', []));

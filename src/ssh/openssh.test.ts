@@ -62,7 +62,7 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
     expect((await ssh().run(target, call, signal)).stdout).toBe(`${createHash('sha256').update(bytes).digest('hex')}  -\n`);
   });
 
-  it('speaks to no host without a pinned key', async () => {
+  it('connects to no host without a pinned key', async () => {
     await expect(ssh().run({ ...target, hostKeys: [] }, print('x'), signal)).rejects.toEqual(coded('HostKeyUnknown'));
   });
 

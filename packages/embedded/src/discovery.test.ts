@@ -29,7 +29,7 @@ describe('discovery', () => {
     expect((await rig.api.get('/apis/nope.io')).status).toBe(404);
   });
 
-  it('lists resources with subresources and the kinds those speak', async () => {
+  it('lists resources with subresources and the kinds that these take', async () => {
     const { body } = await rig.api.get('/apis/example.io/v1');
     expect(body).toMatchObject({ kind: 'APIResourceList', groupVersion: 'example.io/v1' });
     expect(list(body, 'resources').map((resource) => [resource['name'], resource['kind'], resource['group']])).toEqual([

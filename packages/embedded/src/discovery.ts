@@ -6,7 +6,7 @@ import type { World } from './world.ts';
 
 const VERBS = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch'];
 
-/** What a subresource speaks when it is not its parent's kind, and how. */
+/** The kind that a subresource takes when it is not its parent's kind, and its form. */
 const SUBRESOURCES: Record<string, { verbs: string[]; group?: string; version?: string; kind?: string }> = {
   status: { verbs: ['get', 'patch', 'update'] },
   approval: { verbs: ['get', 'patch', 'update'] },

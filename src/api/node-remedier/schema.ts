@@ -58,7 +58,7 @@ export const nodeRemedierSpec = Type.Object({
 
 export const nodeRemedierStatus = Type.Object({
   observedGeneration: Type.Optional(Type.Integer()),
-  acceptedDigest: Type.Optional(Type.String({ description: 'spec.unitDigest that Accepted speaks of' })),
+  acceptedDigest: Type.Optional(Type.String({ description: 'spec.unitDigest that Accepted is about' })),
   mistakes: Type.Optional(
     atomic(Type.Object({ path: Type.String(), message: Type.String(), hint: Type.String() }), {
       maxItems: 20,
