@@ -652,3 +652,8 @@ test('what is ready is ordered by what it will require, not by what it required'
   ]);
   expect(inOrder({ installed: new Map(here), prepared }, ['a', 'b'])).toEqual(['b', 'a']);
 });
+
+test('while the hold file is there, it is read again within seconds, since its removal does not wake the agent', () => {
+  const held = node({ holdFile: true });
+  expect(decide(held)).toMatchObject({ do: 'wait', untilMs: held.nowMs + 5_000 });
+});

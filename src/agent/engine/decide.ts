@@ -14,13 +14,16 @@ import type { WantedState } from '../cell/wanted.ts';
 /** The longest wait when nothing is due, so that the agent notices a clock that jumped. */
 const LONGEST_WAIT_MS = 600_000;
 
+/** The file of a hold does not wake the agent when a person removes it. */
+const HOLD_RECHECK_MS = 5_000;
+
 /** What to do next. Pure: the same observation leads to the same step. */
 export function decide(o: ObservedNode): AgentStep {
   let untilMs = o.nowMs + LONGEST_WAIT_MS;
   const due: AgainAt = (ms) => {
     if (Number.isFinite(ms)) untilMs = Math.min(untilMs, Math.max(ms, o.nowMs + 1));
   };
-  if (o.holdFile) return { do: 'wait', untilMs, why: 'held by /etc/kubenode/hold' };
+  if (o.holdFile) return { do: 'wait', untilMs: o.nowMs + HOLD_RECHECK_MS, why: 'held by /etc/kubenode/hold' };
   if (o.foreign) return { do: 'startOver' };
   return (
     noteStep(o) ??

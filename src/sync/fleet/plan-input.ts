@@ -6,6 +6,7 @@ import { machinesOf, replicasOf } from '../going.ts';
 import { carriedBy, countedBy, removingBy, type PlanInput } from '../plan.ts';
 import { withoutCommits } from '../wanted.ts';
 import { REMOVAL } from '../records.ts';
+import { refuseReleaseChanges } from '../release-changes.ts';
 import type { RenderedCommit } from './checkout.ts';
 import type { FleetView } from './observe.ts';
 import { restoresIn } from './restore.ts';
@@ -21,6 +22,7 @@ export async function planInput(view: FleetView, rendered: RenderedCommit, { bun
   const { name } = fleet.metadata;
   const again = async (commit: string) => (await render(commit)).clusters;
   await refuseGroupChanges({ clusters: rendered.clusters, recorded, wanted, bundles });
+  await refuseReleaseChanges({ clusters: rendered.clusters, recorded, bundles });
   const replicas = await replicasOf(rendered.clusters, contentBefore(view), bundles, again);
   const machines = machinesOf(clusters, (cluster, unit) => {
     const isOurs = recorded.get(cluster)?.some((each) => each.unit === unit && each.fleet === name) === true;
