@@ -6,7 +6,7 @@ import { cliErrorCodes } from './errors.ts';
 import type { Output } from './output.ts';
 
 /** Published exit codes; `kubenode help exit-codes` prints them. */
-export const EXIT = { ok: 0, failed: 1, differs: 1, usage: 2, refused: 3, unplanned: 4, pending: 8 } as const;
+export const EXIT = { ok: 0, failed: 1, differs: 1, usage: 2, refused: 3, unplanned: 4, heldBack: 5, pending: 8 } as const;
 
 export const EXIT_CODES = `Exit codes
   0  done; or: nothing differs
@@ -14,6 +14,7 @@ export const EXIT_CODES = `Exit codes
   2  the call itself was wrong
   3  the hub would refuse the commit (kubenode plan)
   4  no plan could be made (kubenode plan): nothing is known of what changes
+  5  a part of the commit would be held back by the limits of deletions (kubenode plan)
   8  still pending when the time was over
   141  the reader of the output has gone, as with \`| head\`
 `;

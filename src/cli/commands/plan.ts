@@ -30,7 +30,7 @@ const RENDER_MS = 300_000;
 export function planCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('plan [revision]'))
     .description(
-      'show what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what blocks it, what a revert costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it; 4: no plan could be made. In CI plan HEAD: what a checkout has in its files may not be what is in the commit',
+      'show what a commit would do before it is merged: on which clusters and machines, how it disrupts them, what blocks it, what a revert costs. Without a revision: the files in the folder as they are. Exit code 0: nothing changes; 1: something does; 3: the hub would refuse it; 4: no plan could be made; 5: a part of it would be held back by the limits of deletions. In CI plan HEAD: what a checkout has in its files may not be what is in the commit',
     )
     .option('--folder <folder>', 'the fleet repository; default: the one around the working directory')
     .option('--fleet <name>', 'Fleet of the hub (default: the only one)')
@@ -133,5 +133,6 @@ export async function report(made: Made, format: 'json' | 'markdown' | undefined
       return format satisfies never;
   }
   if (made.result.state === 'Refused') return EXIT.refused;
+  if (made.result.forecast.heldBack !== undefined) return EXIT.heldBack;
   return isNothing(made.result.forecast) ? EXIT.ok : EXIT.differs;
 }

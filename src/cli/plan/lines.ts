@@ -216,7 +216,11 @@ export function revertText(unit: string, groups: readonly Group[]): string {
         ? 'goes through the stages again'
         : `goes back at once in ${clusters.length - forward} clusters, through the stages in ${forward}`;
   const disruptions = [...new Set(clusters.flatMap(({ revert }) => revert.disruption ?? []))].filter((each) => each !== 'None');
-  return disruptions.length === 0 ? lanes : `${lanes}; ${disruptions.map(disruptionText).join(' or ')}`;
+  // A revert is judged with the machines that are made by then.
+  const limits = clusters.some(({ effect }) => effect?.effect === 'Make')
+    ? ', as far as the limits of deletions let the new machines go'
+    : '';
+  return `${lanes}${limits}${disruptions.length === 0 ? '' : `; ${disruptions.map(disruptionText).join(' or ')}`}`;
 }
 
 export function summaryLines(forecast: Forecast): string[] {
@@ -224,7 +228,9 @@ export function summaryLines(forecast: Forecast): string[] {
   return [
     units.length === 0
       ? isNothing({ ...forecast, heldBack: undefined })
-        ? 'Nothing changes.'
+        ? heldBack === undefined
+          ? 'Nothing changes.'
+          : 'Nothing changes until what is held back may.'
         : 'No unit changes.'
       : `${counted(units.length, 'unit')} in ${counted(new Set(units.flatMap((unit) => unit.clusters.filter(({ change }) => change !== 'Keep').map(({ name }) => name))).size, 'cluster')}.${
           soakSeconds === 0 ? '' : ` The soaks of batches and stages alone take ${durationText(soakSeconds)}.`

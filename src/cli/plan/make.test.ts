@@ -203,7 +203,7 @@ MachineComponentSet/tool  fleet/main.ts:13:3
     write('1.0.0', 4);
     const printed = text(await planOf(hub));
     expect(printed).toContain(
-      'Nothing changes.\nHeld back: it would let too many machines go: cluster "p" of stage "prod": 36 of its 40 machines would go',
+      'Nothing changes until what is held back may.\nHeld back: it would let too many machines go: cluster "p" of stage "prod": 36 of its 40 machines would go',
     );
     expect(printed).toContain('next: let them go: set prune:');
   });

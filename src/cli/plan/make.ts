@@ -154,7 +154,7 @@ async function judgeSignatures(
   if (first === undefined) return [];
   throw syncError('Unsigned', `Fleet ${metadata.name} accepts only signed commits: ${first.error.message}`, {
     cause: first.error,
-    next: 'sign every new commit with a key in spec.signatures.allowedSigners: git rebase --exec "git commit --amend --no-edit -S"',
+    next: `sign every new commit with a key in spec.signatures.allowedSigners: git rebase --exec "git commit --amend --no-edit -S" ${status?.commit ?? '--root'}`,
   });
 }
 
