@@ -89,3 +89,11 @@ test('only fields that a kind has are left to others', () => {
   for (const kind of GIVEN_KINDS)
     for (const field of othersFields(kind).keys()) expect(kindNamed(kind)?.specFields.has(field), `${kind} ${field}`).toBe(true);
 });
+
+test.each(['constructor', 'toString', 'valueOf', 'hasOwnProperty', '__proto__'])(
+  'a key that JavaScript gives every object is drift as any other: %s',
+  (name) => {
+    const selector: unknown = JSON.parse(`{"pool":"a","${name}":"x"}`);
+    expect(extra('MachineComponentSet', { selector }, { selector: { pool: 'a' } })).toEqual([`spec.selector.${name}`]);
+  },
+);

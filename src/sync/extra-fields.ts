@@ -72,7 +72,7 @@ function extraIn(schema: Schema, stored: unknown, desired: unknown, at: At): Ext
       const member = memberSchema(schema, name);
       const below = { members: [...at.members, `f:${name}`], path: `${at.path}.${name}` };
       if (member === undefined || found === undefined) return [];
-      if (desired[name] !== undefined) return extraIn(member, found, desired[name], below);
+      if (Object.hasOwn(desired, name) && desired[name] !== undefined) return extraIn(member, found, desired[name], below);
       const byDefault = member['default'];
       if (byDefault === found || (byDefault !== undefined && canonical(byDefault) === canonical(found))) return [];
       return [{ ...below, found, byDefault, fields: fieldsOf(member, found) }];

@@ -58,3 +58,18 @@ test('what an apply must leave is in its record no more', () => {
     ['argo', 'Apply', { 'f:spec': { 'f:ceiling': {} } }],
   ]);
 });
+
+test('as many fields as one object can have are taken out in one walk: a cell must not keep the hub busy with one of them', () => {
+  const names = Array.from({ length: 40_000 }, (_, at) => `f:k${at}`);
+  const before = [
+    record(MANAGERS.sync, 'Apply', { 'f:selector': { 'f:pool': {} } }),
+    record('kubectl', 'Update', { 'f:selector': Object.fromEntries(names.map((name) => [name, {}])) }),
+  ];
+  const after = taken(
+    before,
+    names.map((name) => extra(['f:selector', name])),
+  );
+  expect(after).toHaveLength(1);
+  const selector = Object.fromEntries(['f:pool', ...names].map((name) => [name, {}]));
+  expect(fields(after)).toEqual([[MANAGERS.sync, 'Apply', { 'f:spec': { 'f:selector': selector } }]]);
+});

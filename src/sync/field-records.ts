@@ -37,33 +37,47 @@ export function areSame(before: readonly ManagedFieldsEntry[], after: readonly M
 }
 
 function withoutAll(record: ManagedFieldsEntry, paths: readonly Members[]): ManagedFieldsEntry {
-  const fieldsV1 = paths.reduce<JsonObject>((fields, path) => without(fields, path) ?? {}, record.fieldsV1);
+  const fieldsV1 = without(record.fieldsV1, paths) ?? {};
   return fieldsV1 === record.fieldsV1 ? record : { ...record, fieldsV1 };
 }
 
-/** Undefined where nothing is left. The same object where it did not name the path. */
-function without(fields: JsonObject, [member, ...rest]: Members): JsonObject | undefined {
-  const found = member === undefined ? undefined : fields[member];
-  if (member === undefined || !isRecord(found)) return fields;
-  const left = rest.length === 0 ? undefined : without(found, rest);
-  if (left === found) return fields;
-  const { [member]: _, ...others } = fields;
-  const after = left === undefined ? others : { ...others, [member]: left };
-  const names = Object.keys(after);
-  if (names.length === 0) return undefined;
+/** Undefined where nothing is left. The same object where it names none of the paths. One walk over all paths, as one object may have very many. */
+function without(fields: JsonObject, paths: readonly Members[]): JsonObject | undefined {
+  const changed = new Map<string, JsonObject | undefined>();
+  for (const [member, its] of Map.groupBy(paths, ([first]) => first)) {
+    const found = member === undefined ? undefined : fields[member];
+    if (member === undefined || !isRecord(found)) continue;
+    const isWhole = its.some(({ length }) => length === 1);
+    const left = isWhole ? undefined : without(found, its.map(restOf));
+    if (left !== found) changed.set(member, left);
+  }
+  if (changed.size === 0) return fields;
+  const entries = Object.entries(fields).flatMap(([member, found]) => {
+    const left = changed.has(member) ? changed.get(member) : found;
+    return left === undefined ? [] : [[member, left] as const];
+  });
+  if (entries.length === 0) return undefined;
   // Nothing is below it any more: the field itself is named as `{}`.
-  return names.every((name) => name === '.') ? {} : after;
+  return entries.every(([name]) => name === '.') ? {} : Object.fromEntries(entries);
 }
 
 function withAll(record: ManagedFieldsEntry, extra: readonly ExtraField[]): ManagedFieldsEntry {
-  const fieldsV1 = extra.reduce<JsonObject>((fields, { members, fields: below }) => withMember(fields, members, below), record.fieldsV1);
-  return { ...record, fieldsV1 };
+  return { ...record, fieldsV1: withMembers(record.fieldsV1, extra) };
 }
 
-function withMember(fields: JsonObject, [member, ...rest]: Members, below: JsonObject): JsonObject {
-  if (member === undefined) return below;
-  const found = fields[member];
-  // `{}` names the field itself, which must be named beside what is below it now.
-  const before = !isRecord(found) ? {} : Object.keys(found).length === 0 ? { '.': {} } : found;
-  return { ...fields, [member]: withMember(before, rest, below) };
+type Named = Pick<ExtraField, 'members' | 'fields'>;
+
+function withMembers(fields: JsonObject, named: readonly Named[]): JsonObject {
+  const changed = [...Map.groupBy(named, ({ members: [first = ''] }) => first)].map(([member, its]): [string, JsonObject] => {
+    const whole = its.find(({ members }) => members.length === 1);
+    if (whole !== undefined) return [member, whole.fields];
+    const found = fields[member];
+    // `{}` names the field itself, which must be named beside what is below it now.
+    const before = !isRecord(found) ? {} : Object.keys(found).length === 0 ? { '.': {} } : found;
+    const below = its.map(({ members, fields: last }) => ({ members: restOf(members), fields: last }));
+    return [member, withMembers(before, below)];
+  });
+  return { ...fields, ...Object.fromEntries(changed) };
 }
+
+const restOf = (members: Members): Members => members.slice(1);
