@@ -169,6 +169,36 @@ describe('E9: what has more machines by now than it was judged with', () => {
   });
 });
 
+/** The hub died before it recorded what it wrote, or the answer was lost: the cell has it, and the record only that it began. */
+describe.each<[string, Partial<UnitStatus>, string | undefined]>([
+  ['back to what is recorded', { digest: '4', begun: '200' }, '4'],
+  ['of a set that was new', { begun: '200' }, '4'],
+  ['that removes a set that was new', { begun: '200' }, undefined],
+  ['back to what is recorded, of a number that is not known', { digest: '4', begun: 'lost' }, '4'],
+  ['back to what is recorded, which has begun over it', { digest: '4', begun: '4' }, '4'],
+])('E9: a revert %s, of what only began, and that has more machines by now', (_what, record, to) => {
+  const set = { replicas: 30, wanted: 30, deleting: 0, removing: to === undefined };
+  const late: Judged = {
+    placement: { ...(to === undefined ? {} : { digest: to }), atMost: 4 },
+    record,
+    cell: { total: 30, sets: new Map([[WEB, set]]) },
+    to,
+    restores: true,
+  };
+
+  it('is held back, and stays as it waits', () => {
+    const { plan: found } = judged(late);
+    expect(found.heldBack?.message).toContain(`${to === undefined ? 30 : 26} of its 30 machines would go`);
+    expect(found.units).toEqual([]);
+  });
+
+  it('begins where a person raises the limits', () => {
+    const { plan: found, placement } = judged({ ...late, prune: ANY });
+    expect(found.heldBack).toBeUndefined();
+    expect(placement).toMatchObject({ name: 'one', ...(to === undefined ? {} : { digest: to }), machines: 30, atMost: 30 });
+  });
+});
+
 it('E9: what is held back while its cell makes it comes into force and waits there, so that no more are made', () => {
   const { plan: found, placement } = judged({ record: { digest: '200' }, cell: cellOf(60, 200), to: '40', restores: true });
   expect(found.heldBack?.message).toContain('20 of its 60 machines would go');

@@ -48,9 +48,12 @@ function pendingAt(input: PendingInput, unit: string, placement: Placement): Pen
   const record = input.recorded.get(placement.name)?.find((each) => each.unit === unit);
   if (isWhole(placement, record)) return undefined;
   const { atMost } = placement;
-  const had = record?.fleet === input.fleet ? machinesHad(input, placement.name, unit, record) : 0;
-  if (atMost === undefined || had <= atMost) return { atMost, late: undefined };
-  const digest = record?.digest;
+  const isOurs = record?.fleet === input.fleet;
+  const had = isOurs ? machinesHad(input, placement, unit, record) : 0;
+  if (!isOurs || atMost === undefined || had <= atMost) return { atMost, late: undefined };
+  const given = largestGiven(input, record);
+  // Then no record names any more what the cell has.
+  const digest = given === placement.digest ? undefined : given;
   return { atMost, late: { digest, isCounted: digest === undefined || input.replicas.has(digest) } };
 }
 
@@ -62,11 +65,21 @@ function isWhole({ digest }: Placement, record: UnitStatus | undefined): boolean
 }
 
 /** Without those that go already for a number of the hub. */
-function machinesHad({ machines, replicas }: PendingInput, cluster: string, unit: string, { digest, begun }: UnitStatus): number {
-  const there = machines.get(cluster)?.sets.get(unit)?.replicas ?? 0;
-  const given = [digest, begun].flatMap((each) => (each === undefined || each === REMOVAL ? [] : [replicas.get(each) ?? Infinity]));
-  return Math.min(there, given.length === 0 ? Infinity : Math.max(...given));
+function machinesHad(input: PendingInput, { name, digest: target }: Placement, unit: string, record: UnitStatus): number {
+  const { replicas = 0, wanted = 0 } = input.machines.get(name)?.sets.get(unit) ?? {};
+  const given = largestGiven(input, record);
+  const most = given === undefined ? Infinity : numberOf(input, given);
+  // Where the target has begun, its cell may have what had only begun before it.
+  return Math.min(replicas, record.begun === (target ?? REMOVAL) ? Math.max(most, wanted) : most);
 }
+
+/** Of what its cell was given, wholly or in part, what has the largest number: what only began may be there, since its answer can be lost. */
+function largestGiven(input: PendingInput, { digest, begun }: UnitStatus): string | undefined {
+  const given = [digest, begun].flatMap((each) => (each === undefined || each === REMOVAL ? [] : each));
+  return given.toSorted((a, b) => (numberOf(input, a) < numberOf(input, b) ? 1 : -1))[0];
+}
+
+const numberOf = ({ replicas }: PendingInput, digest: string): number => replicas.get(digest) ?? Infinity;
 
 /** Sets that may have too many machines for what is pending, with their numbers, as one text to compare; undefined: none. */
 export function lateText(rollouts: readonly Rollout[], clusters: readonly Cluster[]): string | undefined {

@@ -2,6 +2,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { surplusOf } from '../../controllers/machine-set/retire.ts';
 import { MachineSets } from '../../api/machine-set.ts';
+import { MANAGERS } from '../../api/names.ts';
+import { stamped } from '../apply-unit.ts';
 import { digestOf, KEY, machineCells, setOf, type MachineCells } from './testing/machine-cells.ts';
 
 const DAY_SECONDS = 86_400;
@@ -244,6 +246,48 @@ describe('E9: machines that a cell made after the commit was judged', () => {
     world.refuse('test');
     await world.pass(5000);
     expect(world.record('test')?.begun).toBe(digest);
+    await world.has('test', 30);
+    world.refuse(undefined);
+    await world.pass(60_000);
+    expect(await going('test', 30)).toBe(0);
+  });
+
+  /** The answer to the write is lost: the record has 40 as begun, over the 4 that were proven, and the cell has it. */
+  async function typoOnlyBegun(): Promise<void> {
+    await established(4);
+    world.refuse('test');
+    world.commit(setOf(40), { soakSeconds: DAY_SECONDS });
+    await world.pass(5000);
+    await world.stop();
+    const digest = digestOf(setOf(40));
+    const record = world.record('test');
+    expect(record).toMatchObject({ digest: digestOf(setOf(4)), begun: digest });
+    const written = stamped(setOf(40), true, { digest, fleet: 'main', lane: 'Forward', writtenAt: record?.writtenAt }, undefined);
+    await world.cell('test').apply(MachineSets, written, { fieldManager: MANAGERS.sync, force: true });
+  }
+
+  it('stay where what makes them is recorded only as begun, also after the hub took its number out', async () => {
+    await typoOnlyBegun();
+    await world.has('test', 30);
+    world.refuse(undefined);
+    const name = world.commit(setOf(4), { atMost: 4 });
+    world.start();
+    await world.pass(20_000);
+    expect(await going('test', 30)).toBe(0);
+    expect((await world.live('test'))?.spec).not.toHaveProperty('replicas');
+    expect(world.placement(name, 'test')?.message).toMatch(/30 machines.*at most 4/);
+    world.commit(setOf(4), { atMost: 30 });
+    await world.pass(20_000);
+    expect(await going('test', 30)).toBe(26);
+  });
+
+  it('stay where the revert of that is itself recorded only as begun', async () => {
+    await typoOnlyBegun();
+    await world.has('test', 4);
+    world.commit(setOf(4), { machines: 40, atMost: 4 });
+    world.start();
+    await world.pass(5000);
+    expect(world.record('test')).toMatchObject({ digest: digestOf(setOf(4)), begun: digestOf(setOf(4)) });
     await world.has('test', 30);
     world.refuse(undefined);
     await world.pass(60_000);

@@ -39,8 +39,8 @@ export function tooManyText({ live, atMost = 0 }: UnitPlacement): string {
 }
 
 /**
- * How many machines a set has that stay as it is: what is there beyond the number that the hub gave it goes already. Where somebody took that number's place, `given` is
- * the number of the content on record.
+ * How many machines a set has that stay as it is: what is there beyond the number that the hub gave it goes already. Where that number is not there any more, `given` is
+ * the largest that the hub gave it.
  */
 export function machinesHad(set: Stored<MachineSet>, given: number | undefined): { has: number; numbered: boolean } {
   const there = set.status?.replicas ?? 0;

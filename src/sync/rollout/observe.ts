@@ -16,7 +16,7 @@ import { evidenceOf, type Evidence } from '../evidence.ts';
 import { extraFields, reportedFields } from '../extra-fields.ts';
 import { ownersOf } from '../plan.ts';
 import { replicasIn } from '../going.ts';
-import { laneHeld } from '../records.ts';
+import { laneHeld, REMOVAL } from '../records.ts';
 import { isNumberOfSync } from '../replicas-owner.ts';
 import { machinesHad } from './machines.ts';
 import { asRehearsed, rehearsalOf, type Rehearsal } from './rehearsal.ts';
@@ -161,7 +161,7 @@ function liveUnit(
     rolloutID,
     resourceVersion: object.metadata.resourceVersion,
     carrier: { uid: object.metadata.uid, generation: object.metadata.generation },
-    ...machinesIn(object, wanted),
+    ...machinesIn(object, numberGiven([digest, record?.begun, unitDigest], input)),
     ...emptyingOf(object),
     ...losesIn(object, record, wantedSets.get(unit), input),
     ...byHandIn(object, due),
@@ -190,13 +190,26 @@ export function contentGiven(
   return (cluster, unit, digest) => given.has(`${cluster} ${unit} ${digest}`);
 }
 
-/** `given`: the content on record, where it is at hand. */
-function machinesIn(object: Stored<KubeObject>, given: StoredUnit | undefined): Pick<Present, 'machines' | 'has' | 'given' | 'numbered'> {
+/** `given`: as `LiveUnit` has it. */
+function machinesIn(object: Stored<KubeObject>, given: number | undefined): Pick<Present, 'machines' | 'has' | 'given' | 'numbered'> {
   if (object.kind !== MachineSets.kind) return {};
   const set = object as Stored<MachineSet>;
   const machines = wantedReplicas(set);
-  const number = given === undefined ? undefined : (replicasIn(given.objects) ?? undefined);
-  return { machines: Number.isInteger(machines) ? machines : Infinity, given: number, ...machinesHad(set, number) };
+  return { machines: Number.isInteger(machines) ? machines : Infinity, given, ...machinesHad(set, given) };
+}
+
+/**
+ * The largest number of what the hub gave a cell of a MachineSet, wholly or in part: what only began may be there, since its answer can be lost. Undefined: one of them is
+ * not at hand, or leaves the number out.
+ */
+function numberGiven(digests: readonly (string | undefined)[], input: ObserveInput): number | undefined {
+  const numbers = digests.flatMap((digest) => {
+    if (digest === undefined || digest === REMOVAL) return [];
+    const unit = input.unit(digest);
+    return (unit === undefined ? undefined : replicasIn(unit.objects)) ?? Infinity;
+  });
+  const most = Math.max(...numbers);
+  return Number.isFinite(most) ? most : undefined;
 }
 
 function emptyingOf(object: Stored<KubeObject>): { emptying?: string } {

@@ -37,7 +37,7 @@ export type LiveUnit =
       machines?: number;
       /** As many machines as a MachineSet has, without those that go already for a number of the hub. */
       has?: number;
-      /** The number of a MachineSet by the content on record; undefined: not known, or it has none. */
+      /** The largest number of a MachineSet by what is on record, also as begun, and by what is there; undefined: not known, or one has none. */
       given?: number | undefined;
       /** A MachineSet has a number of the hub, for which machines are made or go. */
       numbered?: boolean;
