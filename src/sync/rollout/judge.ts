@@ -55,9 +55,9 @@ function waitsFor(rollout: Rollout, placement: UnitPlacement, uncounted: string 
  * with what the cell has. Both times are of the hub's API server (#h5): it stamps one, and the other was estimated to `ERROR_MS`.
  */
 function isOutdated(
-  { now }: World,
-  { metadata }: Rollout,
-  { live, target }: UnitPlacement,
+  world: World,
+  rollout: Rollout,
+  { unit, cluster, live, target }: UnitPlacement,
   { stored, knownUntil }: KnownPlacement,
 ): boolean {
   if (live.state !== 'Present' || (target !== undefined && live.unitDigest === target)) return false;
@@ -66,8 +66,25 @@ function isOutdated(
   const apartMs = stored === undefined ? ERROR_MS : 0;
   if (Number.isNaN(writtenAt) || writtenAt <= Date.parse(knownUntil ?? '') + apartMs) return false;
   // A time to come is of a wrong clock. Without a record nothing takes the restore lane, so a stage at a time gets new content.
-  if (stored === undefined && writtenAt > now + ERROR_MS) return false;
+  if (stored === undefined && writtenAt > world.now + ERROR_MS) return false;
+  const { metadata } = firstOfCommit(world, rollout, { unit, cluster, target });
   return !(Date.parse(metadata.creationTimestamp ?? '') >= writtenAt + ERROR_MS);
+}
+
+/** The Rollout by which the commit wanted this here first: one that judges the commit again, by other numbers or limits, is no new commit. */
+function firstOfCommit(
+  { rollouts }: World,
+  rollout: Rollout,
+  { unit, cluster, target }: Pick<UnitPlacement, 'unit' | 'cluster' | 'target'>,
+): Rollout {
+  const { commit, sequence } = rollout.spec;
+  let first = rollout;
+  for (const each of rollouts.filter(({ spec }) => spec.sequence < sequence).toReversed()) {
+    if (each.spec.commit !== commit) break;
+    const named = each.spec.units.find((other) => other.unit === unit)?.clusters.find(({ name }) => name === cluster);
+    if (named !== undefined && named.digest === target) first = each;
+  }
+  return first;
 }
 
 function judgeRemoval(

@@ -294,3 +294,33 @@ describe('E9: machines that a cell made after the commit was judged', () => {
     expect(await going('test', 30)).toBe(0);
   });
 });
+
+it('E17: what a backup had accepted is not carried out by judging it again, without a new commit', async () => {
+  await established(4);
+  world.commit(setOf(undefined));
+  for (const name of ['test', 'prod']) {
+    await world.pass(10_000);
+    await world.has(name, 40);
+  }
+  await world.stop();
+  world.commit(setOf(39), { atMost: 40, commit: 'backup' });
+  // After the backup its hub went on: it gave the cell other content, by which the set has one more machine now.
+  await world.clock.advance(60_000);
+  const newer = setOf(undefined, { paused: false });
+  const digest = digestOf(newer);
+  const writtenAt = new Date(world.clock.now()).toISOString();
+  const written = stamped(newer, true, { digest, fleet: 'main', lane: 'Forward', writtenAt }, undefined);
+  await world.cell('test').apply(MachineSets, written, { fieldManager: MANAGERS.sync, force: true });
+  await world.has('test', 41);
+  await world.clock.advance(60_000);
+  world.start();
+  await world.pass(10_000);
+  const again = world.commit(setOf(39), { machines: 41, atMost: 41, commit: 'backup' });
+  await world.pass(20_000);
+  expect(world.placement(again, 'test')?.message).toMatch(/put back to a backup/);
+  expect((await world.live('test'))?.spec.unitDigest).toBe(digest);
+  // A new one was judged with what the cell has.
+  world.commit(setOf(39), { machines: 41, atMost: 41 });
+  await world.pass(20_000);
+  expect((await world.live('test'))?.spec.unitDigest).toBe(digestOf(setOf(39)));
+});

@@ -33,6 +33,8 @@ export function setOf(replicas: number | undefined, spec: object = {}): KubeObje
 export const digestOf = (object: KubeObject): string => unitDigest([object]);
 
 export interface CommitOptions {
+  /** One of before, which is judged again; absent: a new one. */
+  commit?: string;
   soakSeconds?: number;
   /** Up to how many machines were counted for the limits of deletions. */
   machines?: number;
@@ -125,8 +127,9 @@ export async function machineCells(names: readonly string[]) {
       if (stored !== undefined) hub.put(Clusters, { ...stored, spec: { ...stored.spec, paused } });
     },
     /** A commit that wants this set in all clusters, or none (`null`). In force at once; each cluster is a stage. */
-    commit(object: KubeObject | null, { soakSeconds = 0, machines, atMost }: CommitOptions = {}): string {
+    commit(object: KubeObject | null, { commit, soakSeconds = 0, machines, atMost }: CommitOptions = {}): string {
       const sequence = 1 + hub.objects(Rollouts).length;
+      const from = commit ?? `c${sequence}`;
       const name = `main-${sequence}`;
       const digest = object === null ? undefined : digestOf(object);
       if (object !== null && digest !== undefined) units.set(digest, { key: UNIT, objects: [object], origins: [undefined] });
@@ -137,7 +140,7 @@ export async function machineCells(names: readonly string[]) {
         metadata: { name, generation: 1, creationTimestamp: new Date(clock.now()).toISOString() },
         spec: {
           fleet: 'main',
-          commit: `c${sequence}`,
+          commit: from,
           sequence,
           stages: names.map((each) => ({ name: each, clusters: [each], soakSeconds, maxClusters: 1 })),
           units: [{ unit: UNIT, clusters: names.map((each) => ({ name: each, ...(digest === undefined ? {} : { digest }), ...counted })) }],
@@ -148,7 +151,7 @@ export async function machineCells(names: readonly string[]) {
         kind: 'Fleet',
         metadata: { name: 'main', generation: 1 },
         spec: { source: { path: '/fleet' }, stages: [{ name: 'all', clusterSelector: {} }] },
-        status: { commit: `c${sequence}`, clusters: [...names], rollout: { sequence, uid: metadata.uid } },
+        status: { commit: from, clusters: [...names], rollout: { sequence, uid: metadata.uid } },
       });
       return name;
     },
