@@ -13,9 +13,8 @@ import type { Client } from '../kube/client.ts';
 import { correctionsOf } from './corrections.ts';
 import type { StoredUnit } from './bundles.ts';
 import { syncError } from './errors.ts';
-import { extraFields } from './extra-fields.ts';
-import { areSame, given, taken } from './field-records.ts';
-import { isLeftOver, isNumberOfSync, SCALED_BY_OTHERS } from './replicas-owner.ts';
+import { prepared, settled } from './prepare.ts';
+import { isNumberOfSync, leavesReplicasOut, SCALED_BY_OTHERS } from './replicas-owner.ts';
 
 export interface ApplyTarget {
   client: Client;
@@ -78,9 +77,6 @@ export function stamped(
   };
 }
 
-const leavesReplicasOut = (object: KubeObject): boolean =>
-  object.apiVersion === API_VERSION && object.kind === MachineSets.kind && (object as Partial<MachineSet>).spec?.replicas === undefined;
-
 /**
  * Applies a unit's objects in order, writing only what differs. Git wins over other managers' values. Returns the inventory with UIDs, and, to read, what
  * others had changed.
@@ -114,7 +110,6 @@ export async function applyUnit(
     try {
       const read = stored;
       stored = read === undefined ? undefined : await prepared(target.client, resource, read, desired, signal);
-      changed ||= stored !== read;
       const applied = await applyIfChanged(target.client, resource, desired, {
         fieldManager: MANAGERS.sync,
         force: true,
@@ -122,8 +117,10 @@ export async function applyUnit(
         asRead: top,
         signal,
       });
-      changed ||= applied.changed;
-      if (applied.changed) corrections.push(...corrected(desired, read, before));
+      const isWritten = applied.changed || stored !== read;
+      changed ||= isWritten;
+      if (isWritten) corrections.push(...corrected(desired, read, before));
+      await settled(target.client, resource, applied.object, desired, signal);
       inventory.push({ ...inventoryEntry(object), uid: applied.object.metadata.uid });
     } catch (error) {
       if (object.kind === MachineComponents.kind && hasReason(error, 'Invalid') && stored !== undefined) {
@@ -136,41 +133,6 @@ export async function applyUnit(
     }
   }
   return { inventory, changed, corrections };
-}
-
-/** What is written by rollouts and people in objects that sync applies. */
-const NOT_SYNCS = ['ceiling', 'rolloutID'];
-
-/**
- * An apply removes what its record in managedFields names and it has no more. That record may name what sync never applied, where somebody wrote it by
- * hand: then it is taken out of the record first (docs/protocols.md#e4). What Git does not give, and another manager or none owns, is put into the record, so that the
- * apply removes it together with all else that it changes (#e3). Where the apply leaves `replicas` out, a number that let no machine go before, or that a removal wrote, is
- * taken out of the set first, so that it keeps its machines (#c8e). Conditioned on the object as it was read.
- */
-async function prepared(
-  client: Client,
-  resource: Resource,
-  stored: Stored<KubeObject>,
-  desired: KubeObject,
-  signal: AbortSignal,
-): Promise<Stored<KubeObject>> {
-  if (stored.apiVersion !== API_VERSION) return stored;
-  const { spec = {} } = desired as { spec?: object };
-  const records = stored.metadata.managedFields ?? [];
-  const own = given(
-    records,
-    NOT_SYNCS.filter((field) => !(field in spec)),
-  );
-  const managedFields = taken(own, extraFields(stored, desired));
-  const isOwn = areSame(records, managedFields);
-  const isLeft = leavesReplicasOut(desired) && isLeftOver(stored as Stored<MachineSet>);
-  if (isOwn && !isLeft) return stored;
-  const { uid, resourceVersion, name, namespace } = stored.metadata;
-  const merge = {
-    metadata: { uid, resourceVersion, ...(isOwn ? {} : { managedFields }) },
-    ...(isLeft ? { spec: { replicas: null } } : {}),
-  };
-  return await client.patch(resource, { name, namespace }, { merge }, { fieldManager: MANAGERS.sync, signal });
 }
 
 /** What somebody else had done to it; each text with the object that it is about. `before`: what was there by the record. */

@@ -5,7 +5,8 @@ import { CELL_KINDS } from '../api/kinds.ts';
 import { systemClock } from '../kube/clock.ts';
 import { createClient } from '../kube/http-client.ts';
 import { waitFor } from '../kube/testing/wait-for.ts';
-import { CASES, KINDS, NAMESPACE } from './testing/extra-fields.ts';
+import { CASES } from './testing/extra-fields.ts';
+import { KINDS, NAMESPACE } from './testing/objects.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {

@@ -16,9 +16,11 @@ export interface ExtraField {
   byDefault: unknown;
   /** All that it has, as a record in managedFields names it. */
   fields: JsonObject;
+  /** Git gives the map or the list that it is in, and nothing in that. */
+  inEmpty?: true;
 }
 
-type Schema = Readonly<Record<string, unknown>>;
+export type Schema = Readonly<Record<string, unknown>>;
 
 /** Below `x-kubernetes-preserve-unknown-fields` maps merge by key, and lists as a whole. */
 const ANY: Schema = { 'x-kubernetes-preserve-unknown-fields': true };
@@ -56,7 +58,7 @@ export function reportedFields(stored: KubeObject, desired: KubeObject): string[
   );
 }
 
-function specOf(object: KubeObject): Record<string, unknown> {
+export function specOf(object: KubeObject): Record<string, unknown> {
   const { spec } = object as { spec?: unknown };
   return isRecord(spec) ? spec : {};
 }
@@ -67,7 +69,8 @@ interface At {
 }
 
 function extraIn(schema: Schema, stored: unknown, desired: unknown, at: At): ExtraField[] {
-  if (isMerged(schema, stored) && isMerged(schema, desired))
+  if (isMerged(schema, stored) && isMerged(schema, desired)) {
+    const inEmpty = inEmptyOf(Object.keys(desired));
     return Object.entries(stored).flatMap(([name, found]) => {
       const member = memberSchema(schema, name);
       const below = { members: [...at.members, `f:${name}`], path: `${at.path}.${name}` };
@@ -75,8 +78,9 @@ function extraIn(schema: Schema, stored: unknown, desired: unknown, at: At): Ext
       if (Object.hasOwn(desired, name) && desired[name] !== undefined) return extraIn(member, found, desired[name], below);
       const byDefault = member['default'];
       if (byDefault === found || (byDefault !== undefined && canonical(byDefault) === canonical(found))) return [];
-      return [{ ...below, found, byDefault, fields: fieldsOf(member, found) }];
+      return [{ ...below, found, byDefault, fields: fieldsOf(member, found), ...inEmpty }];
     });
+  }
   const keys = keysOf(schema);
   if (keys === undefined || !Array.isArray(stored) || !Array.isArray(desired)) return [];
   const item = itemSchema(schema);
@@ -86,17 +90,19 @@ function extraIn(schema: Schema, stored: unknown, desired: unknown, at: At): Ext
     const named = keys.map((key) => `${key}=${isRecord(found) ? String(found[key]) : ''}`).join(',');
     const below = { members: [...at.members, member], path: `${at.path}[${named}]` };
     if (wanted.has(member)) return extraIn(item, found, wanted.get(member), below);
-    return [{ ...below, found, byDefault: undefined, fields: fieldsOf(item, found) }];
+    return [{ ...below, found, byDefault: undefined, fields: fieldsOf(item, found), ...inEmptyOf(desired) }];
   });
 }
 
+const inEmptyOf = ({ length }: { length: number }): Pick<ExtraField, 'inEmpty'> => (length === 0 ? { inEmpty: true } : {});
+
 /** Whether it is an object whose fields have owners of their own. */
-function isMerged(schema: Schema, value: unknown): value is Record<string, unknown> {
+export function isMerged(schema: Schema, value: unknown): value is Record<string, unknown> {
   return isRecord(value) && schema['x-kubernetes-map-type'] !== 'atomic';
 }
 
 /** Undefined where the schema has no such field. */
-function memberSchema(schema: Schema, name: string): Schema | undefined {
+export function memberSchema(schema: Schema, name: string): Schema | undefined {
   const { properties, additionalProperties } = schema;
   if (isRecord(properties) && Object.hasOwn(properties, name)) {
     const found = properties[name];
@@ -106,18 +112,18 @@ function memberSchema(schema: Schema, name: string): Schema | undefined {
   return schema['x-kubernetes-preserve-unknown-fields'] === true ? ANY : undefined;
 }
 
-function itemSchema({ items }: Schema): Schema {
+export function itemSchema({ items }: Schema): Schema {
   return isRecord(items) ? items : {};
 }
 
 /** Of a list that merges by keys. */
-function keysOf(schema: Schema): string[] | undefined {
+export function keysOf(schema: Schema): string[] | undefined {
   const keys = schema['x-kubernetes-list-map-keys'];
   if (schema['x-kubernetes-list-type'] !== 'map' || !Array.isArray(keys)) return undefined;
   return keys.map(String).sort();
 }
 
-function keyMember(keys: readonly string[], item: unknown): string {
+export function keyMember(keys: readonly string[], item: unknown): string {
   const entries = keys.map((key) => [key, isRecord(item) ? item[key] : undefined]);
   return `k:${escaped(JSON.stringify(Object.fromEntries(entries)))}`;
 }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { MANAGERS } from '../api/names.ts';
 import type { JsonObject, ManagedFieldsEntry } from '../api/wire.ts';
 import type { ExtraField } from './extra-fields.ts';
-import { areSame, given, taken } from './field-records.ts';
+import { areSame, given, taken, withoutUpdates } from './field-records.ts';
 
 const record = (manager: string, operation: 'Apply' | 'Update', spec: JsonObject): ManagedFieldsEntry => ({
   manager,
@@ -72,4 +72,16 @@ test('as many fields as one object can have are taken out in one walk: a cell mu
   expect(after).toHaveLength(1);
   const selector = Object.fromEntries(['f:pool', ...names].map((name) => [name, {}]));
   expect(fields(after)).toEqual([[MANAGERS.sync, 'Apply', { 'f:spec': { 'f:selector': selector } }]]);
+});
+
+test('no record of an update of sync is left, save of the number that a removal wrote', () => {
+  const apply = record(MANAGERS.sync, 'Apply', { 'f:values': {} });
+  const theirs = record('kubectl', 'Update', { 'f:replicas': {} });
+  const status = { ...record(MANAGERS.sync, 'Update', { 'f:x': {} }), subresource: 'status' };
+  const update = record(MANAGERS.sync, 'Update', { 'f:values': {}, 'f:replicas': {} });
+  const removal = record(MANAGERS.sync, 'Update', { 'f:replicas': {} });
+  const records = [apply, theirs, status];
+  expect(withoutUpdates([...records, update], { givesReplicas: true })).toEqual(records);
+  expect(withoutUpdates([...records, update], { givesReplicas: false })).toEqual([...records, removal]);
+  expect(areSame(withoutUpdates([removal], { givesReplicas: false }), [removal])).toBe(true);
 });

@@ -4,12 +4,13 @@ import { API_VERSION } from '../api/kind.ts';
 import { MANAGERS } from '../api/names.ts';
 import type { JsonObject, ManagedFieldsEntry } from '../api/wire.ts';
 import { isRecord } from '../kube/failure.ts';
+import { hasMembers } from '../kube/ownership.ts';
 import type { ExtraField } from './extra-fields.ts';
 
 type Members = readonly string[];
 
 /** An apply takes out what the record of sync's last apply names and it does not give. */
-const isOfApply = ({ manager, operation, subresource }: ManagedFieldsEntry): boolean =>
+export const isOfApply = ({ manager, operation, subresource }: ManagedFieldsEntry): boolean =>
   manager === MANAGERS.sync && operation === 'Apply' && subresource === undefined;
 
 /** The record of sync's applies names these fields of `spec` no more, so that an apply leaves them. */
@@ -30,6 +31,21 @@ export function taken(records: readonly ManagedFieldsEntry[], extra: readonly Ex
   if (others.some(isOfApply)) return others.map((record) => (isOfApply(record) ? withAll(record, extra) : record));
   const own = { manager: MANAGERS.sync, operation: 'Apply', apiVersion: API_VERSION, fieldsType: 'FieldsV1', fieldsV1: {} } as const;
   return [...others, withAll(own, extra)];
+}
+
+/**
+ * No record of an update of sync names what Git gives: it would keep a field that a later commit drops. Where Git leaves `replicas` out, that stays: a removal wrote it
+ * (docs/protocols.md#c8e).
+ */
+export function withoutUpdates(
+  records: readonly ManagedFieldsEntry[],
+  { givesReplicas }: { givesReplicas: boolean },
+): ManagedFieldsEntry[] {
+  return records.flatMap((record) => {
+    if (record.manager !== MANAGERS.sync || record.operation !== 'Update' || record.subresource !== undefined) return [record];
+    if (givesReplicas || !hasMembers(record, ['f:spec', 'f:replicas'])) return [];
+    return [{ ...record, fieldsV1: { 'f:spec': { 'f:replicas': {} } } }];
+  });
 }
 
 export function areSame(before: readonly ManagedFieldsEntry[], after: readonly ManagedFieldsEntry[]): boolean {

@@ -1,13 +1,18 @@
 /** Whose the number of a set is that a commit leaves out (docs/protocols.md#c8e). Pure. */
-import type { MachineSet } from '../api/machine-set.ts';
+import { API_VERSION } from '../api/kind.ts';
+import { MachineSets, type MachineSet } from '../api/machine-set.ts';
 import { ANNOTATIONS, LABELS, MANAGERS } from '../api/names.ts';
-import type { Stored } from '../api/wire.ts';
+import type { KubeObject, Stored } from '../api/wire.ts';
 import { names } from '../kube/ownership.ts';
 
 /** How a commit, or a person, declares that others give the number. */
 export const SCALED_BY_OTHERS = 'others';
 const REPLICAS = ['spec', 'replicas'];
 const SCALED_BY = ['metadata', 'annotations', ANNOTATIONS.scaledBy];
+
+/** Whether a commit leaves the number of a set out. */
+export const leavesReplicasOut = (object: KubeObject): boolean =>
+  object.apiVersion === API_VERSION && object.kind === MachineSets.kind && (object as Partial<MachineSet>).spec?.replicas === undefined;
 
 /**
  * Whether the set has a number that would begin to let machines go once a commit leaves `replicas` out: the 0 of a removal that the commit takes back, or what

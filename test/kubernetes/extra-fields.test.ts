@@ -5,7 +5,8 @@ import { ALL_KINDS } from '../../src/api/kinds.ts';
 import type { Client } from '../../src/kube/client.ts';
 import { createClient } from '../../src/kube/http-client.ts';
 import { waitFor } from '../../src/kube/testing/wait-for.ts';
-import { CASES, clear, NAMESPACE } from '../../src/sync/testing/extra-fields.ts';
+import { CASES, clear } from '../../src/sync/testing/extra-fields.ts';
+import { NAMESPACE } from '../../src/sync/testing/objects.ts';
 import { realServer, type RealServer } from './real-server.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
