@@ -50,7 +50,7 @@ export function componentSetLines(set: Stored<MachineComponentSet>, nowMs: numbe
     batch === 0 || batches === undefined ? '' : `batch ${batch} of ${batches}`,
     waiting === 0 ? '' : `${waiting} wait for Defender`,
     failed === 0 ? '' : `${failed} failed`,
-    offline === 0 ? '' : `${offline} set aside since they do not answer`,
+    offline === 0 ? '' : `${offline} set aside (offline or held)`,
     soakUntil === undefined || Date.parse(soakUntil) <= nowMs ? '' : `soaks for ${age(Date.parse(soakUntil) - nowMs)} more`,
   ].filter((part) => part !== '');
   const waits = waiting > 0 && failures.length === 0;

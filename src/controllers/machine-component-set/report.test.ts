@@ -272,7 +272,7 @@ describe('Available', () => {
     ],
     [
       [standing('a', passed), standing('b', { hasFailed: true })],
-      'True UpdatedWithExceptions: every machine that neither failed nor is offline',
+      'True UpdatedWithExceptions: every machine that neither failed nor is set aside (offline or held)',
     ],
     [[standing('a', passed)], 'True Updated: '],
   ])('%#', (members, expected) => {

@@ -154,7 +154,7 @@ function available(all: readonly Standing[]): Reported {
     return { status: 'False', reason: 'NoneUpdated', message: 'no machine runs the content of this revision' };
   const without = all.some((each) => !each.proves);
   return without
-    ? { status: 'True', reason: 'UpdatedWithExceptions', message: 'every machine that neither failed nor is offline' }
+    ? { status: 'True', reason: 'UpdatedWithExceptions', message: 'every machine that neither failed nor is set aside (offline or held)' }
     : { status: 'True', reason: 'Updated', message: '' };
 }
 
