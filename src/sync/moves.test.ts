@@ -32,11 +32,17 @@ interface World {
 }
 
 /** Why the commit is refused; undefined: it is not. */
-function refusal({ before, after, accepted, isWanted = false }: World): { code: string; message: string; next: string } | undefined {
+function refusal({
+  before,
+  after,
+  accepted,
+  isWanted = false,
+  head = HEAD,
+}: World & { head?: string }): { code: string; message: string; next: string } | undefined {
   try {
     refuseMoves({
       fleet: { ...fleet, spec: { ...fleet.spec, ...(accepted === undefined ? {} : { acceptMoves: accepted }) } },
-      head: HEAD,
+      head,
       declared: [after],
       clusters: before === undefined ? [] : [before],
       isWanted: () => isWanted,
@@ -57,6 +63,12 @@ describe('E7a: a commit does not choose by which stage a known cluster is judged
       message: 'the commit would move clusters: "z-good" from stage "prod" to stage "test"; nothing was changed',
       next: `check it, and keep them where they are; or accept it: kubectl patch fleet main --type merge -p '{"spec":{"acceptMoves":"${HEAD}"}}'`,
     });
+  });
+
+  test('files that are no commit yet cannot be accepted', () => {
+    expect(refusal({ before, after: clusterOf({ stage: 'test' }), head: '' })?.next).toBe(
+      'keep them where they are; or commit it, and accept that very commit: kubenode plan HEAD prints the command',
+    );
   });
 
   test.each([

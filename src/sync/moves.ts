@@ -7,6 +7,7 @@ import { stageOf } from './plan.ts';
 
 export interface MovesInput {
   fleet: Fleet;
+  /** Of files that are no commit yet: empty. */
   head: string;
   /** As the commit declares them. */
   declared: readonly Cluster[];
@@ -36,7 +37,10 @@ export function refuseMoves({ fleet, head, declared, clusters, isWanted }: Moves
     'ClusterMoved',
     `the commit would move clusters: ${moves.slice(0, SHOWN).join(', ')}${more > 0 ? `, and ${more} more` : ''}; nothing was changed`,
     {
-      next: `check it, and keep them where they are; or accept it: kubectl patch fleet ${name} --type merge -p '{"spec":{"acceptMoves":"${head}"}}'`,
+      next:
+        head === ''
+          ? 'keep them where they are; or commit it, and accept that very commit: kubenode plan HEAD prints the command'
+          : `check it, and keep them where they are; or accept it: kubectl patch fleet ${name} --type merge -p '{"spec":{"acceptMoves":"${head}"}}'`,
     },
   );
 }

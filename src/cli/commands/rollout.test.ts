@@ -141,7 +141,7 @@ describe('kubenode rollout', () => {
     await expect(show(hub, undefined, { wait: '1' }, output)).rejects.toMatchObject({ code: 'Usage', next: 'kubenode rollout show' });
     await expect(steer(hub, 'pause', 'r2', false, output)).rejects.toMatchObject({
       code: 'NotFound',
-      message: 'there is no rollout "r2"; there are r1',
+      message: 'there is no rollout "r2"; the newest are r1',
     });
   });
 });

@@ -125,10 +125,11 @@ async function withHub(flags: ConnectionFlags, work: (hub: Client) => Promise<nu
 async function find(hub: Client, name: string): Promise<Stored<Rollout>> {
   const found = await hub.find(Rollouts, { name });
   if (found !== undefined) return found;
-  const names = (await hub.listAll(Rollouts)).items.map((rollout) => rollout.metadata.name);
+  const newest = (await hub.listAll(Rollouts)).items.toSorted((a, b) => b.spec.sequence - a.spec.sequence);
+  const names = newest.map((rollout) => rollout.metadata.name);
   throw cliError(
     'NotFound',
-    `there is no rollout "${name}"${names.length === 0 ? '; there are none' : `; there are ${names.slice(-5).join(', ')}`}`,
+    `there is no rollout "${name}"${names.length === 0 ? '; there are none' : `; the newest are ${names.slice(0, 5).join(', ')}`}`,
     { next: 'kubenode rollout show' },
   );
 }

@@ -4,6 +4,7 @@ import type { Fleet } from '../../api/fleet.ts';
 import { isOver, Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
+import { HELD_BACK } from '../../sync/fleet/decide.ts';
 import { goOn } from './rollout.ts';
 import { ago, because, conditionLines } from './words.ts';
 
@@ -41,7 +42,9 @@ export function fleetLines({ fleet, rollouts, clusters }: FleetInput, nowMs: num
     `  stages  ${spec.stages.map(({ name }) => name).join(' → ')}; ${status?.clusters?.length ?? 0} clusters, ${status?.units ?? 0} units`,
     '',
     'DOES NOT PASS YET',
-    ...(open.length === 0 ? ['  nothing: no rollout is under way'] : open.flatMap((rollout) => rolloutOf(rollout))),
+    ...(open.length === 0
+      ? [`  ${ready?.reason === HELD_BACK ? because(ready) : 'nothing: no rollout is under way'}`]
+      : open.flatMap((rollout) => rolloutOf(rollout))),
     ...(away.length === 0 ? [] : ['', 'NOT REACHED', ...away]),
     ...conditionLines(status?.conditions, nowMs),
   ];

@@ -633,6 +633,9 @@ it('why a fleet waits: the last commit, what does not pass and which cluster blo
   const passed = fleetLines({ fleet: { ...fleet, status }, rollouts: [], clusters: [] }, NOW);
   expect(passed[0]).toBe('fleet/main  not reported yet: does the hub controller run?');
   expect(passed).toContain('  nothing: no rollout is under way');
+  const held = { ...status, conditions: [condition('Ready', 'False', 'HeldBack', '4 of its 8 machines would go')] };
+  const waits = fleetLines({ fleet: { ...fleet, status: held }, rollouts: [], clusters: [] }, NOW);
+  expect(waits.join('\n')).toMatch(/DOES NOT PASS YET\n {2}HeldBack.*4 of its 8 machines would go/);
 });
 
 describe('a name', () => {
