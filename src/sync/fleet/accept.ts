@@ -9,7 +9,7 @@ import { plan, type Plan } from '../plan.ts';
 import type { Fetched } from '../git/index.ts';
 import type { Checkout, RenderedCommit } from './checkout.ts';
 import { declare } from './clusters.ts';
-import { HELD_BACK, machinesSeen, rolloutOf } from './decide.ts';
+import { authorship, HELD_BACK, machinesSeen, rolloutOf } from './decide.ts';
 import type { FleetDependencies, FleetRun } from './dependencies.ts';
 import { requireHistory } from './history.ts';
 import { observe, type FleetView } from './observe.ts';
@@ -58,14 +58,19 @@ interface Created {
 
 async function created(
   client: Client,
-  { fleet }: FleetView,
-  { head, commits: [info] }: Fetched,
+  { fleet, rollouts }: FleetView,
+  { head, commits }: Fetched,
   planned: Plan,
   signal: AbortSignal,
 ): Promise<Created> {
   if (planned.units.length === 0) return { rollout: undefined, over: fleet };
   const sequence = 1 + (fleet.status?.rollout?.sequence ?? 0);
-  const { made, over } = await createRollout(client, fleet, rolloutOf(fleet, info, head, planned, sequence), signal);
+  const { made, over } = await createRollout(
+    client,
+    fleet,
+    rolloutOf(fleet, authorship(head, commits, rollouts), head, planned, sequence),
+    signal,
+  );
   return { rollout: made, over };
 }
 
@@ -132,6 +137,6 @@ async function reportAccepted(
   deps.recorder.event(rollout, {
     type: 'Normal',
     reason: 'RolloutCreated',
-    message: `${short(head)} "${info?.subject ?? ''}": ${names.slice(0, 800)}`,
+    message: `${short(head)} "${rollout.spec.subject ?? ''}": ${names.slice(0, 800)}`,
   });
 }

@@ -5,7 +5,18 @@ import type { Fleet } from '../../api/fleet.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import type { Condition } from '../../api/wire.ts';
-import { digestsInUse, dueOf, expendable, failedTry, HELD_BACK, isSameRollout, rolloutOf, triedOf, type Tries } from './decide.ts';
+import {
+  authorship,
+  digestsInUse,
+  dueOf,
+  expendable,
+  failedTry,
+  HELD_BACK,
+  isSameRollout,
+  rolloutOf,
+  triedOf,
+  type Tries,
+} from './decide.ts';
 
 const condition = (type: string, status: Condition['status'], reason = 'x'): Condition => ({
   type,
@@ -115,6 +126,13 @@ describe('a Rollout', () => {
     });
     const { spec } = rolloutOf(fleet(undefined), { subject: `s${'x'.repeat(300)}`, author: `a${'x'.repeat(300)}` }, 'c1', planned, 4);
     expect([spec.subject?.length, spec.author?.length, spec.subject?.[0], spec.author?.[0]]).toEqual([200, 100, 's', 'a']);
+  });
+
+  it('of a commit that is judged again has the author and the subject of the one before', () => {
+    const before = [rolloutOf(fleet(undefined), { subject: 'Fewer', author: 'ada' }, 'c1', planned, 4)];
+    expect(authorship('c1', [], before)).toEqual({ subject: 'Fewer', author: 'ada' });
+    expect(authorship('c1', [{ subject: 'New', author: 'eve' }], before)).toEqual({ subject: 'New', author: 'eve' });
+    expect(authorship('c2', [], before)).toBeUndefined();
   });
 
   it('is the same whatever people steer it by', () => {

@@ -73,6 +73,17 @@ export function machinesSeen(clusters: readonly Cluster[], names: readonly strin
   return sha256Hex(canonical(seen.sort(([a], [b]) => (a < b ? -1 : 1))));
 }
 
+/** Whose a commit is, and its first line. A commit that is judged again has no new commits: an earlier Rollout of it has both. */
+export function authorship(
+  head: string,
+  [info]: readonly { subject: string; author: string }[],
+  rollouts: readonly Rollout[],
+): { subject: string; author: string } | undefined {
+  if (info !== undefined) return info;
+  const { subject, author } = rollouts.findLast(({ spec }) => spec.commit === head && spec.subject !== undefined)?.spec ?? {};
+  return subject === undefined ? undefined : { subject, author: author ?? '' };
+}
+
 export function rolloutOf(
   fleet: Fleet,
   info: { subject: string; author: string } | undefined,
