@@ -65,6 +65,6 @@ function relevant(machine: Machine): string {
     [metadata.labels, metadata.deletionTimestamp, metadata.uid],
     [components, hold, paused, failureDomain, labels],
     [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isNew(machine), isUnreported(machine), status?.soaks],
-    [status?.verdict?.allowed, status?.verdict?.limit, status?.verdict?.wouldPassWhen],
+    [status?.verdict?.allowed, status?.verdict?.limit, status?.verdict?.wouldPassWhen, status?.underWay],
   ]);
 }

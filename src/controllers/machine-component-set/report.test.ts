@@ -291,6 +291,7 @@ describe('Progressing reports the first thing that a person who waits should kno
     machine: machine('a', { verdict: { allowed: false, limit: 'p/few', wouldPassWhen: '13:00' } }),
     reported: waiting,
   });
+  const busy = (status: object): Standing => standing('a', { machine: machine('a', status) });
   test.each<[World, string]>([
     [{ conflicts: [{ machine: 'web/a', set: 'x' }], members: all }, 'False Conflict: another set selects the same machines'],
     [{ facts: { halted }, members: all }, 'False Halted: 1 failed'],
@@ -311,6 +312,11 @@ describe('Progressing reports the first thing that a person who waits should kno
     [{ members: [idle], former: [standing('x')] }, 'True RollingOut: batch 2 of 3; web/x was given this content and is selected no more'],
     [{ members: [refused] }, 'True RollingOut: batch 2 of 3; web/a waits for p/few, which lets it pass when 13:00'],
     [{ members: [{ ...refused, isOwn: false }] }, 'True RollingOut: batch 2 of 3'],
+    [{ members: [busy({ agent: { hold: true } })] }, 'True RollingOut: batch 2 of 3; web/a is held by the file /etc/kubenode/hold'],
+    [{ members: [busy({ underWay: 'Repair' })] }, 'True RollingOut: batch 2 of 3; web/a is under repair'],
+    [{ members: [busy({ underWay: 'Delete' })] }, 'True RollingOut: batch 2 of 3; web/a is being deleted'],
+    [{ members: [busy({ underWay: 'Change' })] }, 'True RollingOut: batch 2 of 3'],
+    [{ members: [{ ...busy({ underWay: 'Repair' }), ...passed }, standing('b')] }, 'True RollingOut: batch 2 of 3'],
     [{ members: [{ ...refused, reported: { ...waiting, state: 'Healthy' } }] }, 'True RollingOut: batch 2 of 3'],
   ])('%#', (world, expected) => {
     expect(conditionOf(world, 'Progressing')).toBe(expected);

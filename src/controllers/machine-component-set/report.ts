@@ -182,21 +182,28 @@ function progressing(view: SetView, facts: ComponentSetFacts, all: readonly Stan
   }
   const left = isMoving ? undefined : facts.standings.former.find((each) => each.isGiven && isInFlight(each));
   const leftText = left === undefined ? '' : `; ${keyOf(left.machine.metadata)} was given this content and is selected no more`;
-  const waiting = found === undefined ? `${refusalOf(all)}${leftText}` : `; ${found.message}${others}`;
+  const waiting = found === undefined ? `${delayOf(all)}${leftText}` : `; ${found.message}${others}`;
   const soaking = all.some((each) => each.proves && !each.passes) && !all.some((each) => each.isGiven && !each.proves && !each.isAside);
   return { status: 'True', reason: soaking ? 'Soaking' : 'RollingOut', message: `${at}${waiting}` };
 }
 
 /**
- * What Defender answers to a machine that waits for its order, so that a person who asks why a rollout stands still need not read each machine. One of them is
- * named, and no counts, so that this changes seldom.
+ * Why a machine does not go on, so that a person who asks why a rollout stands still need not read each machine. One of them is named, and no counts, so that this
+ * changes seldom.
  */
-function refusalOf(all: readonly Standing[]): string {
-  for (const { machine, isOwn, reported } of all) {
-    const verdict = machine.status?.verdict;
-    if (!isOwn || reported?.state !== 'Waiting' || verdict?.allowed !== false) continue;
-    const until = verdict.wouldPassWhen === undefined ? '' : `, which lets it pass when ${verdict.wouldPassWhen}`;
-    return `; ${keyOf(machine.metadata)} waits for ${verdict.limit ?? 'a limit'}${until}`;
+function delayOf(all: readonly Standing[]): string {
+  for (const { machine, isOwn, isAside, passes, reported } of all) {
+    if (!isOwn) continue;
+    const key = keyOf(machine.metadata);
+    const { verdict, agent, underWay } = machine.status ?? {};
+    if (reported?.state === 'Waiting' && verdict?.allowed === false) {
+      const until = verdict.wouldPassWhen === undefined ? '' : `, which lets it pass when ${verdict.wouldPassWhen}`;
+      return `; ${key} waits for ${verdict.limit ?? 'a limit'}${until}`;
+    }
+    if (passes || isAside) continue;
+    if (agent?.hold === true) return `; ${key} is held by the file /etc/kubenode/hold`;
+    if (underWay === 'Repair') return `; ${key} is under repair`;
+    if (underWay === 'Delete') return `; ${key} is being deleted`;
   }
   return '';
 }
