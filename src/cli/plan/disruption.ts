@@ -14,6 +14,8 @@ import { joiningOf, membersOf, type MachineGroup } from './members.ts';
 export type MachineEffect =
   | {
       effect: 'Change';
+      /** The component is taken off the machines: `action: Remove`. */
+      uninstalls: boolean;
       disruption: Disruption;
       machines: number;
       /** Machines that may be selected too, and are not known here. */
@@ -57,9 +59,10 @@ export function effectOf(input: EffectInput): MachineEffect | undefined {
 }
 
 function changeEffect(set: KubeObject, disruption: Disruption, machines: number, unknown: number): MachineEffect {
-  const { batches = DEFAULT_BATCHES, soakSeconds = 60 } = MachineComponentSets.parse(set).spec;
+  const { batches = DEFAULT_BATCHES, soakSeconds = 60, action } = MachineComponentSets.parse(set).spec;
   const sizes = [...new Set(resolveBatches(batches, machines))].filter((size) => size > 0);
-  return { effect: 'Change', disruption, machines, unknown, batches: sizes, soakSeconds: sizes.length * soakSeconds };
+  const uninstalls = action === 'Remove';
+  return { effect: 'Change', uninstalls, disruption, machines, unknown, batches: sizes, soakSeconds: sizes.length * soakSeconds };
 }
 
 /** Labels of a MachineSet reach its machines, so that other component sets may select them. */

@@ -52,6 +52,17 @@ describe('a plan', { timeout: 280_000 }, () => {
     expect(text).not.toMatch(/added in p/);
   });
 
+  it('reports that a set which is removed uninstalls nothing, and that action Remove does', async () => {
+    await accepted(BOTH + all(machines(4), set('1.0.0')));
+    hub.prove();
+    hub.write(BOTH + all(machines(4)));
+    expect(await hub.text()).toContain('removed in p, what it installed stays on the machines');
+    hub.write(BOTH + all(machines(4), set('1.0.0', "action: 'Remove'")));
+    const text = await hub.text();
+    expect(text).toMatch(/changed in p, uninstalled from 4 machines, \w+/);
+    expect(text).not.toContain('stays on the machines');
+  });
+
   it('reports that a cluster which comes back is taken over', async () => {
     await accepted(BOTH + all(machines(4), set('1.0.0')));
     hub.prove();

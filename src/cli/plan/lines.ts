@@ -70,7 +70,7 @@ function unitLines(unit: UnitForecast): string[] {
       ...(only === undefined ? [] : [`  in ${only}:`]),
       ...fieldLines(changes).map((line) => `  ${line}`),
     ]),
-    ...groups.map((group) => `  ${groupText(group)}`),
+    ...groups.map((group) => `  ${groupText(name, group)}`),
     ...[...new Set(groups.flatMap(({ clusters }) => clusters.flatMap(({ halts }) => halts)))].map(
       (halt) => `  halted, and begins nowhere before a person retries it: ${halt}`,
     ),
@@ -87,7 +87,7 @@ export function groupsOf({ clusters }: UnitForecast): Group[] {
       lane,
       fields: fields ?? null,
       effect: effect?.effect ?? null,
-      disruption: effect?.effect === 'Change' ? effect.disruption : null,
+      disruption: effect?.effect === 'Change' ? [effect.disruption, effect.uninstalls] : null,
       halts,
       revert,
     });
@@ -121,17 +121,21 @@ export function valueText(value: unknown): string {
   return plainText(text, MOST_VALUE);
 }
 
-function groupText({ stage, clusters }: Group): string {
+function groupText(unit: string, { stage, clusters }: Group): string {
   const [first] = clusters;
   if (first === undefined) return '';
   const parts = [
     `stage ${stage}`,
     `${changeText(first)} in ${namesText(clusters.map(({ name }) => name))}`,
     ...(effectText(clusters.flatMap(({ effect }) => effect ?? [])) ?? []),
+    ...(first.change === 'Remove' && unit.startsWith('MachineComponentSet/') ? [LEFT] : []),
     ...(first.lane === 'Restore' ? ['at once, in all stages: it was proven there before'] : []),
   ];
   return parts.join(', ');
 }
+
+/** docs/protocols.md#a6. */
+const LEFT = 'what it installed stays on the machines, unless it had removed it before with action Remove';
 
 export function changeText({ change, fields }: ClusterForecast): string {
   switch (change) {
@@ -174,13 +178,19 @@ export function effectText(effects: readonly MachineEffect[]): string[] | undefi
       const batches = Math.max(...changes.map((each) => each.batches.length));
       const firstBatch = Math.max(0, ...changes.map((each) => each.batches[0] ?? 0));
       return [
-        `${first.disruption === 'None' ? `${counted(sum, 'machine')} without disruption` : `${disruptionText(first.disruption)} of ${counted(sum, 'machine')}`}${unknown === 0 ? '' : `, and perhaps of ${unknown} that no MachineSet of the fleet has`}`,
+        `${changedMachines(first, sum)}${unknown === 0 ? '' : `, and perhaps of ${unknown} that no MachineSet of the fleet has`}`,
         ...(batches > 1 ? [`${batches} batches a cluster, the first of ${counted(firstBatch, 'machine')}`] : []),
       ];
     }
     default:
       return first satisfies never;
   }
+}
+
+function changedMachines({ disruption, uninstalls }: Extract<MachineEffect, { effect: 'Change' }>, sum: number): string {
+  const machines = counted(sum, 'machine');
+  if (uninstalls) return `uninstalled from ${machines}, ${disruptionText(disruption)}`;
+  return disruption === 'None' ? `${machines} without disruption` : `${disruptionText(disruption)} of ${machines}`;
 }
 
 export function disruptionText(disruption: Extract<MachineEffect, { effect: 'Change' }>['disruption']): string {
