@@ -111,6 +111,36 @@ test('rollouts are shown that are under way, of fleets that there are', () => {
   expect(printed).toContain('No rollout is under way.');
 });
 
+test('a unit that a cluster refuses, though it answers, needs a person', () => {
+  const rollout: Rollout = {
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name: 'main-1' },
+    spec: { fleet: 'main', commit: 'c', sequence: 1, stages: [], units: [{ unit: 'Namespace/web', clusters: [] }] },
+    status: {
+      phase: 'Progressing',
+      units: [
+        {
+          unit: 'Namespace/web',
+          phase: 'Progressing',
+          lane: 'Forward',
+          clusters: [{ name: 'prod', phase: 'Blocked', lane: 'Forward', message: 'namespaces are forbidden' }],
+        },
+      ],
+    },
+  };
+  const reached = (status: 'True' | 'False', paused = false): Cluster => {
+    const one = cluster('prod');
+    const condition = { type: 'Reachable', status, reason: 'x', message: 'no route', lastTransitionTime: '2026-11-20T00:00:00Z' };
+    return { ...one, spec: { ...one.spec, paused }, status: { ...one.status, conditions: [condition] } };
+  };
+  const line =
+    'failed: rollout/main-1: Namespace/web cannot be applied in prod: namespaces are forbidden; next: remove the cause, or commit other content';
+  expect(status([fleet(['prod'])], [reached('True')], false, [rollout])).toMatchObject({ code: 1, lines: [line] });
+  expect(status([fleet(['prod'])], [reached('True', true)], false, [rollout])).toMatchObject({ code: 0, lines: [] });
+  expect(status([fleet(['prod'])], [reached('False')], false, [rollout]).lines).toEqual(['failed: cluster/prod: no route']);
+});
+
 test('as JSON it has the same, in fields', () => {
   const { code, printed } = status([fleet(['prod'])], [cluster('prod', [human, away('2026-11-20T00:59:00Z')])], true);
   const parsed = JSON.parse(printed) as { clusters: { attention: Attention[] }[]; trouble: string[] };

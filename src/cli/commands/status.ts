@@ -134,9 +134,27 @@ function viewOf(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[], nowMs
         .filter((unit) => unit.phase === 'Halted')
         .map((unit) => `rollout/${rollout.metadata.name}: ${unit.unit}: ${unit.message ?? 'halted'}`),
     ),
+    ...open.flatMap((rollout) => refusedLines(rollout, clusters)),
     ...recordedHalts(fleets, clusters, rollouts, nowMs),
   ];
   return { fleets, clusters, open, young: attention.filter(isYoung), trouble };
+}
+
+/** Units that a cluster refuses though it answers. One that is away or paused has a line, or a reason, of its own. */
+function refusedLines({ metadata, status }: Rollout, clusters: readonly Cluster[]): string[] {
+  const answering = new Set(
+    clusters
+      .filter((cluster) => conditionOf(cluster, 'Reachable')?.status === 'True' && cluster.spec.paused !== true)
+      .map((cluster) => cluster.metadata.name),
+  );
+  return (status?.units ?? []).flatMap((unit) =>
+    (unit.clusters ?? [])
+      .filter(({ name, phase }) => phase === 'Blocked' && answering.has(name))
+      .map(
+        ({ name, message }) =>
+          `rollout/${metadata.name}: ${unit.unit} cannot be applied in ${name}: ${message ?? 'no reason is reported'}; next: remove the cause, or commit other content`,
+      ),
+  );
 }
 
 /** Clusters that the hub cannot reach, that wait to be deleted, or that no fleet declares. */
