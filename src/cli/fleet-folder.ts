@@ -128,7 +128,8 @@ function treeOf(root: string, isLeftOut: LeftOut): { objects: Objects; tree: str
 function modeOf(root: string, path: string, entry: fs.Dirent): string {
   if (entry.isSymbolicLink()) return '120000';
   if (entry.isDirectory()) return fs.existsSync(join(root, path, '.git')) ? '160000' : '40000';
-  return entry.isFile() ? '100644' : '0';
+  if (entry.isFile()) return '100644';
+  return entry.isFIFO() ? 'pipe' : entry.isSocket() ? 'socket' : 'device';
 }
 
 function readBlob(root: string, path: string): Buffer {

@@ -105,16 +105,16 @@ const damage: [string, (state: string) => void, string][] = [
   ['whose file is something else', (state) => writeFileSync(join(state, 'default/state.db'), 'x'.repeat(9000)), 'file is not a database'],
   ['whose file was cut off', (state) => truncateSync(join(state, 'default/state.db'), 5000), 'database disk image is malformed'],
   ['whose file is empty', (state) => truncateSync(join(state, 'default/state.db')), 'state.db is empty'],
-  ['of another program', (state) => sql(state, 'PRAGMA application_id = 7'), 'it holds a database of another program'],
+  ['of another program', (state) => sql(state, 'PRAGMA application_id = 7'), 'it contains a database of another program'],
   [
     'with an object that is no JSON',
     (state) => sql(state, `UPDATE objects SET json = '{' WHERE key = 'default'`),
-    'what it holds for default of /namespaces is no JSON',
+    'its content for default of /namespaces is no JSON',
   ],
   [
     'with an object that is none',
     (state) => sql(state, `UPDATE objects SET json = '[1]' WHERE key = 'default'`),
-    'what it holds for default of /namespaces is no object',
+    'its content for default of /namespaces is no object',
   ],
 ];
 

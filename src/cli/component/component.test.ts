@@ -95,7 +95,7 @@ describe('G6d: what is signed is what the hub renders', () => {
 
 describe('I3: a file of signatures that is none is neither read nor written through', () => {
   it.each([
-    ['a pipe', (at: string) => void execFileSync('mkfifo', [at]), 'is neither a file nor a folder'],
+    ['a pipe', (at: string) => void execFileSync('mkfifo', [at]), 'has the mode pipe, which is neither file nor folder'],
     ['a link to a device without an end', (at: string) => symlinkSync('/dev/zero', at), 'is a symbolic link'],
     ['a link to a file elsewhere', (at: string) => symlinkSync(join(root, 'elsewhere'), at), 'is a symbolic link'],
   ])('%s', (_, make, message) => {
