@@ -8,7 +8,7 @@ export const syncErrorCodes = {
   HistoryRewritten: content('the head does not descend from what was accepted last'),
   HistoryTooLong: content('more commits since then than can be checked'),
   ClusterMoved: content('it moves a known cluster to another stage, cell or name, which a person has to accept'),
-  CommitTooLarge: content('it changes more units on more clusters than one Rollout holds'),
+  CommitTooLarge: content('it changes more units on more clusters than one Rollout can have'),
   GroupChanged: content('it gives a unit another API group than that of the object which is there'),
   GroupInUse: surroundings('an object of the former API group that is not removed yet'),
   Unsigned: content('a new commit without an acceptable signature'),

@@ -14,7 +14,7 @@ beforeEach(() => {
 
 const put = (name: string, status: NonNullable<Cluster['status']> = {}) =>
   server.put(Clusters, { apiVersion: API_VERSION, kind: 'Cluster', metadata: { name }, spec: {}, status });
-const fenceOf = (holds?: () => Promise<boolean>): Fence => openFence({ client: createClient(server.transport), signal, holds });
+const fenceOf = (isOurs?: () => Promise<boolean>): Fence => openFence({ client: createClient(server.transport), signal, isOurs });
 const stored = () => server.objects(Clusters);
 const epochs = (): (number | undefined)[] => stored().map(({ status }) => status?.epoch);
 const cluster = (epoch?: number): Cluster => ({
@@ -127,7 +127,7 @@ describe('E14: the fence of a term', () => {
     expect(new Set(epochs())).toEqual(new Set([next.epoch]));
   });
 
-  it('is raised again by the term that holds the Lease, where a Cluster bears a higher number all the same', async () => {
+  it('is raised again by the term that isOurs the Lease, where a Cluster bears a higher number all the same', async () => {
     const fence = fenceOf(async () => true);
     await fence.raise([]);
     put('a', { epoch: 1_000_000 });

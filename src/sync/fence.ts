@@ -20,8 +20,8 @@ export interface Fence {
 export interface FenceOptions {
   client: Client;
   signal: AbortSignal;
-  /** Asks the API server whether the Lease is still that of this term; absent where none is held. */
-  holds?: (() => Promise<boolean>) | undefined;
+  /** Asks the API server whether the Lease is still that of this term; absent where there is none. */
+  isOurs?: (() => Promise<boolean>) | undefined;
 }
 
 const TRIES = 8;
@@ -34,7 +34,7 @@ const PARALLEL = 8;
  *
  * A Cluster that bears a higher number is of a later term, or of an API server that was restored: the next `raise` begins again, and finds out by the Lease.
  */
-export function openFence({ client, signal, holds }: FenceOptions): Fence {
+export function openFence({ client, signal, isOurs }: FenceOptions): Fence {
   let epoch = 0;
   let begun: Promise<void> | undefined;
   /** By UID. */
@@ -44,7 +44,7 @@ export function openFence({ client, signal, holds }: FenceOptions): Fence {
     const { items, metadata } = await client.listAll(Clusters, { signal });
     const version = Number(metadata.resourceVersion);
     const highest = Math.max(0, ...items.map(({ status }) => status?.epoch ?? 0));
-    if (holds !== undefined && !(await holds())) throw deposed('the Lease of the hub is held by another');
+    if (isOurs !== undefined && !(await isOurs())) throw deposed('another process has the Lease of the hub');
     epoch = Math.max(highest + 1, Number.isSafeInteger(version) ? version : 0);
     bearing = new Set();
     await markAll(items);

@@ -149,7 +149,7 @@ export const records = {
     return rest;
   },
 
-  /** Where the record's times contradict each other still: a soak begins again, and what was held before counts no more (docs/protocols.md#e5). */
+  /** Where the record's times contradict each other still: a soak begins again, and what was there before counts no more (docs/protocols.md#e5). */
   soaksAgain: (digest: string, at: string) => (record: UnitStatus | undefined) => {
     if (record?.removal !== undefined && digest === REMOVAL && isGone(record))
       return isSoakUnknown(record, Date.parse(at)) ? { ...record, removal: { ...record.removal, at } } : record;
@@ -163,7 +163,7 @@ export const records = {
     return { ...record, ...(verified === undefined ? {} : { verified }) };
   },
 
-  /** A retry from before is over: a human has to ask again. What was held before counts as no soak any more. */
+  /** A retry from before is over: a human has to ask again. What was there before counts as no soak any more. */
   revoked: (digest: string, retry: string | undefined) => (record: UnitStatus | undefined) =>
     record === undefined ? record : { ...revoke(record, digest), ...(retry === undefined ? {} : { retried: retry }) },
 
@@ -255,7 +255,7 @@ export function stands(record: UnitStatus | undefined, { to, lane }: Aim): boole
 }
 
 /** The lane of what is there: by which it came, as long as it is not revoked. Hub and cell go by this one. */
-export function laneHeld({ digest, lane, revoked }: UnitStatus): 'Forward' | 'Restore' {
+export function currentLane({ digest, lane, revoked }: UnitStatus): 'Forward' | 'Restore' {
   return lane === 'Restore' && digest !== undefined && !(revoked ?? []).includes(digest) ? 'Restore' : 'Forward';
 }
 
@@ -272,7 +272,7 @@ function revoke(record: UnitStatus, digest: string): UnitStatus {
   return { ...record, ...(verified === undefined ? {} : { verified }), revoked: [digest, ...kept].slice(0, KEPT_REVOKED) };
 }
 
-/** Verified digests when another is applied: how long the one that is left was held with evidence counts as soak when it comes back. */
+/** Verified digests when another is applied: how long the one that is left was there with evidence counts as soak when it comes back. */
 function left(record: UnitStatus, at: string): NonNullable<UnitStatus['verified']> {
   const { digest, evidence, verified = [], revoked = [] } = record;
   const counts = evidence === digest && !isSoakUnknown(record, Date.parse(at));

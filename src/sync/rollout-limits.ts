@@ -22,7 +22,7 @@ export function refuseTooLarge(fleet: Fleet, { units, stages }: Pick<Spec, 'unit
   if (units.length === 0) return;
   const placements = units.reduce((sum, { clusters }) => sum + clusters.length, 0);
   const widest = units.reduce((most, { clusters }) => Math.max(most, clusters.length), 0);
-  // The size of one that has too many is not asked for: it may be far larger than memory should hold.
+  // The size of one that has too many is not asked for: it may be far larger than memory should contain.
   const isCounted = units.length <= MOST_UNITS && widest <= MOST_PLACEMENTS;
   const bytes = isCounted ? bytesOf(largest(fleet, { units, stages })) : undefined;
   if (bytes !== undefined && bytes <= MOST_BYTES) return;

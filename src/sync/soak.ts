@@ -4,7 +4,7 @@ import type { UnitStatus } from '../api/cluster.ts';
 const APART_MS = 10_000;
 
 /**
- * Whether the time of the evidence for what is held contradicts the record or this very time (ms), both of the hub's API server: it is later than
+ * Whether the time of the evidence for what is there contradicts the record or this very time (ms), both of the hub's API server: it is later than
  * now, or before what happened earlier. Its clock was wrong when one of them was written, so how long the content has soaked is not known (docs/protocols.md#e5).
  *
  * A time that is not reached yet proves nothing against an earlier one: it is either that time which was wrong, or the clock since; when it is
@@ -24,7 +24,7 @@ function isContradicted(at: number, before: readonly (string | undefined)[], now
 }
 
 /**
- * Since when what is held has soaked, ms, moved back by how long it was held with evidence before; undefined without evidence. Of what was removed, since
+ * Since when what is there has soaked, ms, moved back by how long it was there with evidence before; undefined without evidence. Of what was removed, since
  * when it is gone.
  */
 export function soaksSince(record: UnitStatus, now: number): number | undefined {

@@ -55,7 +55,7 @@ export async function runHub(given: Ports, flags: Pick<ControllerFlags, 'cache' 
         checkRules,
         judgeObject,
       });
-      const fence = openFence({ ...ports, signal, holds: term?.isOurs });
+      const fence = openFence({ ...ports, signal, isOurs: term?.isOurs });
       await together(signal, [
         (signal) => runFleetController({ ...ports, signal, cache, bundles, checkouts, fence, recorder }),
         (signal) =>

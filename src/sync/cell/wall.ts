@@ -32,7 +32,7 @@ const SENDS_TOO_MUCH = 'SendsTooMuch';
 
 const MIB = 1024 ** 2;
 /**
- * What all lists and watches of one cell may bring. `atOnce`: as much as its four stores may hold together (32 Mi characters each), so that no cell is cut
+ * What all lists and watches of one cell may bring. `atOnce`: as much as its four stores may contain together (32 Mi characters each), so that no cell is cut
  * for what it has. `aSecond`, after that: the hub watches sets, rules and policies, and no machines. A leader of a cell writes at most eight sets at the same
  * time, each after it read all machines of the set, and an object of 4 kB or less: where 10,000 machines restart, that are some hundred events a second. Even
  * if each of the 10,000 led to four events at once, these were 40,000 events, or 200 MB, in the minutes that machines need to restart.

@@ -1,4 +1,4 @@
-/** What a cell reports about itself, as its Cluster holds it. */
+/** What a cell reports about itself, as its Cluster has it. */
 import { MOST_SETS, type Attention, type Cluster, type Orphans, type SetMachines } from '../../api/cluster.ts';
 import { wantedReplicas, type MachineSet } from '../../api/machine-set.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';

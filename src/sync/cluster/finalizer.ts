@@ -7,12 +7,12 @@ import type { Client } from '../../kube/client.ts';
 import { ownersOf } from '../plan.ts';
 import type { ClusterDependencies } from './dependencies.ts';
 
-const HELD_NEXT = 'kubenode rollout retry NAME ends a halt, and so does a commit that changes the unit';
+const KEPT_NEXT = 'kubenode rollout retry NAME ends a halt, and so does a commit that changes the unit';
 
 export class ClusterKeeper {
   readonly #dependencies: Omit<ClusterDependencies, 'clock'>;
   /** By UID: deleted Clusters that are kept, and have an Event of it. */
-  readonly #reportedHeld = new Set<string>();
+  readonly #reportedKept = new Set<string>();
 
   constructor(dependencies: Omit<ClusterDependencies, 'clock'>) {
     this.#dependencies = dependencies;
@@ -31,9 +31,9 @@ export class ClusterKeeper {
       if (isKept && !isDue) await releaseCluster(hub, cluster, signal);
       // A removal, or a halt of an earlier version or of a Fleet that was gone for a while.
       else if (!isKept && isDue && deletionTimestamp === undefined) await keepCluster(hub, cluster, signal);
-      else if (isKept && deletionTimestamp !== undefined && !this.#reportedHeld.has(uid)) {
-        this.#reportedHeld.add(uid);
-        recorder.event(cluster, { type: 'Warning', reason: 'DeletionHeld', message: heldText(halted, removed) });
+      else if (isKept && deletionTimestamp !== undefined && !this.#reportedKept.has(uid)) {
+        this.#reportedKept.add(uid);
+        recorder.event(cluster, { type: 'Warning', reason: 'DeletionHeld', message: keptText(halted, removed) });
       }
     }
   }
@@ -55,9 +55,9 @@ function owedRemovals({ fleets, inForceOf }: Pick<ClusterDependencies, 'fleets' 
 
 const firstOf = (units: readonly string[]): string => units.slice(0, 5).join(', ');
 
-function heldText(halted: readonly string[], removed: readonly string[]): string {
+function keptText(halted: readonly string[], removed: readonly string[]): string {
   return [
-    ...(halted.length === 0 ? [] : [`it goes when what it halted is over: ${firstOf(halted)}. ${HELD_NEXT}`]),
+    ...(halted.length === 0 ? [] : [`it goes when what it halted is over: ${firstOf(halted)}. ${KEPT_NEXT}`]),
     ...(removed.length === 0 ? [] : [`it goes when what a commit removes there is gone: ${firstOf(removed)}`]),
   ].join('; ');
 }

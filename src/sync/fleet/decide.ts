@@ -124,7 +124,7 @@ export function expendable<T extends Rollout>(rollouts: readonly T[]): T[] {
   });
 }
 
-/** Digests that may be applied again: of all rollouts, and of what clusters hold or held. */
+/** Digests that may be applied again: of all rollouts, and of what clusters have or had. */
 export function digestsInUse(rollouts: readonly Rollout[], clusters: readonly Cluster[]): Set<string> {
   const wanted = rollouts.flatMap(({ spec }) => spec.units.flatMap((unit) => unit.clusters.flatMap(({ digest }) => digest ?? [])));
   const records = clusters.flatMap(({ status }) => status?.units ?? []);

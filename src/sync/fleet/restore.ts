@@ -1,7 +1,7 @@
 /** Where a commit only takes back what was never proven, so that it begins at once (docs/protocols.md#e6). Pure. */
 import type { Cluster } from '../../api/cluster.ts';
 import { REMOVAL } from '../records.ts';
-import { goesBack, heldBy } from '../rollout/lane.ts';
+import { goesBack, currentDigest } from '../rollout/lane.ts';
 import type { FleetView } from './observe.ts';
 
 /**
@@ -17,9 +17,9 @@ export function restoresIn(
   const revoked = new Set([...recorded.values()].flat().flatMap((each) => (each.revoked ?? []).map((digest) => `${each.unit} ${digest}`)));
   return (cluster, unit, digest) => {
     const record = recorded.get(cluster)?.find((each) => each.unit === unit);
-    const held = heldBy(record);
-    if (record?.fleet !== fleet || record.begun === REMOVAL || held === undefined || paused.has(cluster)) return false;
-    if (record.verified?.some((entry) => entry.digest === held) === true) return false;
+    const current = currentDigest(record);
+    if (record?.fleet !== fleet || record.begun === REMOVAL || current === undefined || paused.has(cluster)) return false;
+    if (record.verified?.some((entry) => entry.digest === current) === true) return false;
     // What is new there, and was never proven.
     if (digest === undefined) return record.added !== undefined && record.added.verifiedAt === undefined;
     return goesBack(record, digest) && !revoked.has(`${unit} ${digest}`);

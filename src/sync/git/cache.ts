@@ -9,7 +9,7 @@ const REMOTE = 'origin';
 
 /**
  * A bare repository that fetched objects are kept in. All of it can be fetched again, so anything doubtful about it is settled by a new one
- * that takes its place once it is whole. It holds no credentials.
+ * that takes its place once it is whole. It contains no credentials.
  */
 export interface GitCache {
   readonly gitdir: string;

@@ -109,7 +109,7 @@ export function short(oid: string): string {
   return oid.slice(0, 10);
 }
 
-/** Twelve digits of seconds are within what a Date can hold. */
+/** Twelve digits of seconds are within what a Date can be. */
 function timeOf(person: string): number {
   return Number(/> (\d{1,12}) [+-]\d{4}$/.exec(person)?.[1] ?? 0) * 1000;
 }

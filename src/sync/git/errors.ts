@@ -5,7 +5,7 @@ export const gitErrorCodes = {
   // The source as it is written down.
   GitSpec: surroundings('the source itself is not allowed: URL, branch name, path, allowed signers'),
   // Repositories on this disk.
-  GitNotARepository: surroundings('the path holds no Git repository'),
+  GitNotARepository: surroundings('there is no Git repository at the path'),
   GitUnsupportedRepository: surroundings('a repository of a kind that is not read: sha256, reftable, alternates'),
   GitDetachedHead: surroundings('no branch is checked out, so there is none to follow'),
   GitBranchMissing: surroundings('the branch has no commit, or does not exist'),

@@ -47,7 +47,7 @@ export function checkHttpSpec(spec: HttpSpec): void {
  * - With `objects: true`, answers to POST are collected and measured before isomorphic-git sees them (`checkPack`), so an
  *   abort or a bad pack leaves no trace in the cache.
  *
- * Memory: isomorphic-git holds a pack several times over while it stores it. Measured for 50 MB: 360 MiB at the peak; so count
+ * Memory: isomorphic-git has a pack in memory several times while it stores it. Measured for 50 MB: 360 MiB at the peak; so count
  * about seven times `responseBytes`, and while deltas are resolved at most `inflatedBytes` more: with the defaults under 512 MiB, in this process.
  */
 export function httpClient(

@@ -6,9 +6,9 @@ import type { GitFs, Head, LocalSpec } from './source.ts';
 
 /** Where a repository keeps its things. They differ in a linked work tree only. */
 export interface Layout {
-  /** Holds HEAD. */
+  /** Contains HEAD. */
   gitDir: string;
-  /** Holds objects, branches, packed-refs and config. */
+  /** Contains objects, branches, packed-refs and config. */
   commonDir: string;
 }
 
@@ -149,7 +149,7 @@ export function checkBranch(branch: string): void {
 
 function notARepository(path: string, why: string): Error {
   return gitError('GitNotARepository', `${path}: is not a Git repository: ${why}`, {
-    next: 'give the folder that holds .git, or a bare repository',
+    next: 'give the folder that contains .git, or a bare repository',
   });
 }
 

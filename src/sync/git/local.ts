@@ -13,7 +13,7 @@ const POLL_MS = 2_000;
  * A repository on this disk, read in place. Nothing is written to it, no program runs, no hook or config of it has any effect.
  *
  * It may be a work tree, a linked work tree, a submodule's or a bare repository, with loose and packed refs and objects, shallow or not,
- * and may be repacked while it is read. Memory: a pack that holds a wanted object is read whole.
+ * and may be repacked while it is read. Memory: a pack that contains a wanted object is read whole.
  */
 export function localSource(spec: LocalSpec, ports: GitPorts): GitSource {
   const { fs, clock } = ports;
@@ -54,7 +54,7 @@ export function localSource(spec: LocalSpec, ports: GitPorts): GitSource {
   async function folders(): Promise<string[]> {
     const layout = await findLayout(fs, spec.path);
     const { ref } = await readHead(fs, layout, spec);
-    // They hold HEAD, packed-refs and the branch's own file.
+    // They contain HEAD, packed-refs and the branch's own file.
     return [layout.gitDir, layout.commonDir, dirname(`${layout.commonDir}/${ref}`)];
   }
 

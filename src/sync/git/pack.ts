@@ -41,7 +41,7 @@ function refused(words: string): Error {
 }
 
 /**
- * Measures a pack before anyone unpacks it: a 1 MB pack can hold a gigabyte of zeros, and a delta of a few bytes can ask for as much. Each
+ * Measures a pack before anyone unpacks it: a 1 MB pack can contain a gigabyte of zeros, and a delta of a few bytes can ask for as much. Each
  * object is inflated with the size it declares as its bound, and dropped again; what deltas will grow to is read from their first bytes.
  *
  * Errors: GitTooLarge; GitProtocol for a pack whose checksum or form is wrong.

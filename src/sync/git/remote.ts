@@ -18,7 +18,7 @@ import { watchHead } from './watch.ts';
  * two requests. If the cache was lost, history is deepened step by step until it shows how the head stands to what was accepted.
  *
  * Memory: fetching runs in this process; see `httpClient` for what a pack costs. Sizes are checked before anything is unpacked or stored.
- * Not distinguished: a server that hides commits from one that never had them. What must not be forged is for signatures to hold.
+ * Not distinguished: a server that hides commits from one that never had them. Only signatures protect against what is forged.
  */
 export function httpSource(spec: HttpSpec, ports: GitPorts): GitSource {
   checkHttpSpec(spec);

@@ -4,7 +4,7 @@ import { sshReader, type SshReader } from './ssh-wire.ts';
 /** An SSH public key that may sign. */
 export interface SshKey {
   type: string;
-  /** As base64 holds it in a public key line; two keys are one if and only if these are equal. */
+  /** As base64, as in a public key line; two keys are one if and only if these are equal. */
   blob: Buffer;
   /** `SHA256:…` */
   fingerprint: string;
@@ -135,7 +135,7 @@ function sha256(value: Buffer): Buffer {
   return createHash('sha256').update(value).digest();
 }
 
-/** What a security key signs: PROTOCOL.u2f of OpenSSH. `flags` holds the flags and the counter. */
+/** What a security key signs: PROTOCOL.u2f of OpenSSH. `flags` contains the flags and the counter. */
 function tokenMessage(application: Buffer, flags: Buffer, message: Buffer): Buffer {
   return Buffer.concat([sha256(application), flags, sha256(message)]);
 }

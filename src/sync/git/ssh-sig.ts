@@ -47,7 +47,7 @@ function parseKey(blob: Buffer): SshKey {
   try {
     return parseSshKey(blob);
   } catch (cause) {
-    throw new RangeError(`holds a key that ${cause instanceof Error ? cause.message : 'cannot be read'}`, { cause });
+    throw new RangeError(`contains a key that ${cause instanceof Error ? cause.message : 'cannot be read'}`, { cause });
   }
 }
 

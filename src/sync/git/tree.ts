@@ -40,7 +40,7 @@ export async function readFiles(
   async function take(entry: Entry, path: string, depth: number): Promise<void> {
     entries += 1;
     if (entries > limits.entries)
-      throw gitError('TreeTooManyEntries', `${path}: the commit holds more than ${limits.entries} files and folders in what is read`);
+      throw gitError('TreeTooManyEntries', `${path}: the commit has more than ${limits.entries} files and folders in what is read`);
     if (depth > limits.depth) throw gitError('TreeTooDeep', `${path}: lies deeper than ${limits.depth} folders`);
     if (entry.mode === '40000') return await walk(entry.oid, path, depth + 1);
     refuseMode(entry.mode, path);

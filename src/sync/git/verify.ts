@@ -43,7 +43,7 @@ export function verifyRawCommit(
     );
   }
   const { fingerprint } = signature.key;
-  if (!holds(name, signature, payload)) {
+  if (!isValid(name, signature, payload)) {
     throw gitError('SignatureInvalid', `${name}: its signature, with the key ${fingerprint}, belongs to other content`);
   }
   return { signer: allowedBy(name, signature, allowedSigners, Math.min(now, firstSeen ?? now)), keyFingerprint: fingerprint };
@@ -91,7 +91,7 @@ function readSignature(name: string, armoured: string): SshSignature {
   }
 }
 
-function holds(name: string, signature: SshSignature, payload: Buffer): boolean {
+function isValid(name: string, signature: SshSignature, payload: Buffer): boolean {
   try {
     return signature.verifies(payload);
   } catch (cause) {

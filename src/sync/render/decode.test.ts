@@ -86,7 +86,7 @@ describe('what a child wrote', () => {
     });
   });
 
-  it('is refused where it holds what no server would take', () => {
+  it('is refused where it contains what no server would take', () => {
     const message = (spec: unknown) => one({ ...good, spec })?.findings.map((each) => each.message);
     const nested = (levels: number): unknown => (levels === 0 ? {} : { a: nested(levels - 1) });
     // The object itself is the first level.

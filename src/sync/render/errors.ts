@@ -11,7 +11,7 @@ export const renderErrorCodes = {
   RenderForbidden: content('fleet code reached for files, processes, the network or code made from text'),
   RenderNotRepeatable: content('fleet code asked for something that differs from one rendering to the next'),
   RenderUnstable: content('two renderings of the same files gave different objects'),
-  RenderValue: content('a value that JSON or Kubernetes cannot hold'),
+  RenderValue: content('a value that JSON or Kubernetes does not have'),
   RenderInvalid: content("a construct's own validation failed, or an object that is in no cluster"),
   RenderEmpty: content('no clusters or no objects'),
   RenderNeverSettles: content('a module waits for something that never comes'),
@@ -26,7 +26,7 @@ export type RenderErrorCode = keyof typeof renderErrorCodes;
 
 /** Why what was rendered is not applied. */
 export const findingCodes = {
-  KindRefused: content('a kind that a fleet does not hold'),
+  KindRefused: content('a kind that a fleet does not have'),
   SchemaInvalid: content('a field that its kind does not have, or a value that it does not allow'),
   FieldRefused: content("a field that is not the fleet's to write"),
   NameInvalid: content('a name that Kubernetes does not allow'),

@@ -1,4 +1,4 @@
-/** Which kinds a fleet may hold, and where their objects live. */
+/** Which kinds a fleet may have, and where their objects live. */
 import { CELL_KINDS } from '../../api/kinds.ts';
 import { API_VERSION, GROUP, type Kind } from '../../api/kind.ts';
 import { groupOf } from '../../api/unit.ts';
@@ -54,7 +54,7 @@ export function kindRule({ apiVersion, kind }: KubeObject): KindRule {
   if (ownGroup !== undefined && ownGroup !== group && !CLOSED_GROUPS.has(group))
     return {
       allowed: false,
-      message: `a fleet holds no ${kind} of ${apiVersion}: a unit is known by its kind without the group, and ${kind} is a kind of ${ownGroup === '' ? 'Kubernetes itself' : ownGroup}`,
+      message: `a fleet has no ${kind} of ${apiVersion}: a unit is known by its kind without the group, and ${kind} is a kind of ${ownGroup === '' ? 'Kubernetes itself' : ownGroup}`,
       next:
         ownGroup === GROUP
           ? `write \`apiVersion: ${API_VERSION}\` where KubeNode's ${kind} is meant; else deliver it by other means`
@@ -68,7 +68,7 @@ export function kindRule({ apiVersion, kind }: KubeObject): KindRule {
     return { allowed: false, message: `\`apiVersion\` of a ${kind} must be "${other[0]}", got "${apiVersion}"` };
   return {
     allowed: false,
-    message: `a fleet does not hold objects of kind "${kind}" of ${apiVersion}; of Kubernetes' own kinds it holds ${BUILTIN.flatMap(([, , kinds]) => kinds).join(', ')}`,
-    next: 'workloads are delivered by other means; a fleet holds nodes and what they need',
+    message: `a fleet does not have objects of kind "${kind}" of ${apiVersion}; of Kubernetes' own kinds it has ${BUILTIN.flatMap(([, , kinds]) => kinds).join(', ')}`,
+    next: 'workloads are delivered by other means; a fleet has nodes and what they need',
   };
 }

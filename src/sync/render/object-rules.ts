@@ -175,5 +175,5 @@ function subdomain(name: string): string | undefined {
 }
 
 function pathSegment(name: string): string | undefined {
-  return isPathSegment(name) ? undefined : `must not be "." or ".." nor hold "/" or "%", got "${name}"`;
+  return isPathSegment(name) ? undefined : `must not be "." or ".." nor contain "/" or "%", got "${name}"`;
 }

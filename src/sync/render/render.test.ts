@@ -375,14 +375,14 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
     const head = 'let deep: unknown = 1;\nfor (let i = 0; i < 70; i++) deep = { deep };';
     const { findings } = await refused(inCluster(body.join('\n'), head));
     expect(findings.map(({ object, line, path, message }) => [object, line, path?.slice(0, 20), message])).toEqual([
-      ['ConfigMap/a0', 7, 'data.list[0]', 'must not be undefined: a list holds values only'],
-      ['ConfigMap/a1', 8, 'data.list[0]', 'must be a number that JSON can hold, got NaN'],
+      ['ConfigMap/a0', 7, 'data.list[0]', 'must not be undefined: a list has values only'],
+      ['ConfigMap/a1', 8, 'data.list[0]', 'must be a finite number, got NaN'],
       ['ConfigMap/a2', 9, 'data.list[0]', 'must be JSON, got a bigint'],
       ['ConfigMap/a3', 10, 'data.list[0]', 'must be JSON, got a function'],
       ['ConfigMap/a4', 11, 'data.list[0]', 'must be a plain value, got a Date: write the time as text'],
       ['ConfigMap/a5', 12, 'data.list[0]', 'must be a plain value, got a Map'],
       ['ConfigMap/a6', 13, 'data.list[0]', 'must be JSON, got a symbol'],
-      ['ConfigMap/a7', 14, 'data.list[0][0][1]', 'must not be undefined: a list holds values only'],
+      ['ConfigMap/a7', 14, 'data.list[0][0][1]', 'must not be undefined: a list has values only'],
       ['ConfigMap/a8', 15, 'data.list[0].deep.de', 'must not be nested deeper than 64'],
     ]);
   });
@@ -404,7 +404,7 @@ it('an error is one readable text, with all findings in it', async () => {
   const error: unknown = await renderFleet(inCluster(body)).catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(RenderError);
   expect((error as RenderError).message).toBe(
-    'fleet/main.ts:6:3: ConfigMap/a in prod: `data.a`: must be a number that JSON can hold, got NaN (and 1 more)',
+    'fleet/main.ts:6:3: ConfigMap/a in prod: `data.a`: must be a finite number, got NaN (and 1 more)',
   );
   expect((error as RenderError).findings.map(findingText)[1]).toContain('`data.b`');
 });

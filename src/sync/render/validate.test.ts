@@ -95,8 +95,8 @@ describe('what kubernetes needs besides nodes', () => {
   });
 
   it.each([
-    ['v1', 'Pod', 'a fleet does not hold objects of kind "Pod" of v1'],
-    ['apps/v1', 'StatefulSet', 'a fleet does not hold objects of kind "StatefulSet" of apps/v1'],
+    ['v1', 'Pod', 'a fleet does not have objects of kind "Pod" of v1'],
+    ['apps/v1', 'StatefulSet', 'a fleet does not have objects of kind "StatefulSet" of apps/v1'],
     ['apps/v1beta1', 'Deployment', '`apiVersion` of a Deployment must be "apps/v1", got "apps/v1beta1"'],
     [API_VERSION, 'Fleet', 'a Fleet is applied to the hub by hand'],
     [API_VERSION, 'Rollout', 'a Rollout is made by the hub'],
@@ -127,7 +127,7 @@ describe('what kubernetes needs besides nodes', () => {
       {
         code: 'KindRefused',
         line: 2,
-        message: expect.stringContaining(`a fleet holds no ${kind} of ${apiVersion}: a unit is known by its kind`) as unknown,
+        message: expect.stringContaining(`a fleet has no ${kind} of ${apiVersion}: a unit is known by its kind`) as unknown,
         next: expect.stringContaining('deliver it by other means') as unknown,
       },
     ]);
@@ -140,7 +140,7 @@ describe('what kubernetes needs besides nodes', () => {
 
   it('a workload is refused with where it belongs', () => {
     expect(findings([pool(), plain('v1', 'Pod', 'a', 'web')])[0]?.next).toBe(
-      'workloads are delivered by other means; a fleet holds nodes and what they need',
+      'workloads are delivered by other means; a fleet has nodes and what they need',
     );
   });
 

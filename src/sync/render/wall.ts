@@ -2,7 +2,7 @@
  * What stands around the child. What Node itself refuses (`nodeArguments`, the child's own realm) is the same behind every wall; a wall is what the
  * operating system refuses to the process, with any code that runs in it.
  *
- * `namespaces`: user, mount, process, network, IPC and host name of its own; a root that holds Node, its libraries and the child, all read-only, without
+ * `namespaces`: user, mount, process, network, IPC and host name of its own; a root that contains Node, its libraries and the child, all read-only, without
  * /proc and devices; no rights, and none to be had. `process`: a process of the same user as the hub's, with limits of memory and time where
  * prlimit is to be had, and nothing more: it is there for macOS and for systems that forbid namespaces.
  */
@@ -50,7 +50,7 @@ const prlimit = ({ dataBytes, cpuSeconds }: WallLimits) => [
 /** The process ends with its parent, and no program that it starts can have more rights than it has. */
 const SETPRIV = ['setpriv', '--pdeathsig', 'KILL', '--no-new-privs'];
 const UNSHARE = ['unshare', '--user', '--map-root-user', '--mount', '--net', '--pid', '--ipc', '--uts', '--fork', '--kill-child'];
-/** The user id `nobody`: inside, a process that is not root holds no rights over any namespace. */
+/** The user id `nobody`: inside, a process that is not root has no rights over any namespace. */
 const NOBODY = '65534';
 
 const bwrap: Wall = {

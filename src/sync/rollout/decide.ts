@@ -25,7 +25,7 @@ export interface Decision {
  *
  * Guarantees: a cluster of a later stage is begun only when every cluster of the earlier stages that the fleet still declares has evidence
  * for its own digest and the stage has soaked (docs/protocols.md#e5); a unit that is halted anywhere, or a digest that is paused, begins nowhere; a unit restored
- * to a digest verified there takes the restore lane (#e6), which neither stages nor soak nor pause hold back;
+ * to a digest verified there takes the restore lane (#e6), which neither stages nor soak nor pause stop;
  * a newer rollout takes over exactly the units it names.
  */
 export function decide(world: World): Decision {
@@ -100,13 +100,13 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
   // Restore: everywhere at once, the newest harm first (docs/protocols.md#e6), and to nothing that these very steps revoke.
   const leaving = new Set(steps.flatMap((step) => (step.do === 'Revoke' ? step.digest : [])));
   const restores = placements.filter((placement) => placement.lane === 'Restore' && placement.phase === 'Pending');
-  for (const placement of restores.sort((a, b) => b.heldSince - a.heldSince)) {
+  for (const placement of restores.sort((a, b) => b.currentSince - a.currentSince)) {
     if (placement.target === undefined) {
       steps.push(...begin(placement, 'what was just added is taken back'));
       continue;
     }
     if (leaving.has(placement.target)) continue;
-    const left = placement.holds === placement.target ? undefined : placement.holds;
+    const left = placement.current === placement.target ? undefined : placement.current;
     if (left !== undefined) leaving.add(left);
     steps.push(...takeBack(world, rollout, placements, placement), ...begin(placement, 'a digest verified here is wanted again'));
   }

@@ -178,7 +178,7 @@ describe('E12, E13: a halt is of a unit and a digest, and lasts wherever its clu
   it.each<[string, (world: FleetWorld, cluster: string) => void]>([
     ['its Cluster is paused', (world, cluster) => world.away(cluster, 'the Cluster is paused')],
     ['it cannot be reached', (world, cluster) => world.away(cluster, 'no answer')],
-    ['what it holds was changed by someone else', (world, cluster) => void (world.cell(cluster).drifted = true)],
+    ['what is there was changed by someone else', (world, cluster) => void (world.cell(cluster).drifted = true)],
     ['its cell reports nothing of it any more', (world, cluster) => void (world.cell(cluster).halted = undefined)],
     ['its store is not synced', (world, cluster) => world.unsynced(cluster, true)],
   ])('where %s', (_what, hide) => {

@@ -1,9 +1,9 @@
-/** Halts, and what they hold back (docs/protocols.md#e13). Pure. */
+/** Halts, and what they stop (docs/protocols.md#e13). Pure. */
 import { haltOf } from '../records.ts';
 import type { UnitPlacement } from './placement.ts';
 import type { Step, World } from './world.ts';
 
-/** What was halted of one unit somewhere, and what that holds back. */
+/** What was halted of one unit somewhere, and what that stops. */
 export interface Stop {
   cluster: string;
   digest: string;
@@ -23,7 +23,7 @@ export function haltsOfLeft(world: World, unit: string, judged: readonly UnitPla
     if (judged.some((placement) => placement.cluster === view.name && placement.phase !== 'Left')) continue;
     const { digest, since, message } = halt;
     const stop = { cluster: view.name, digest, message: `halted, and left the fleet: ${message}`, retrying: false };
-    const wanting = judged.filter((placement) => isHeldBy(world, stop, placement));
+    const wanting = judged.filter((placement) => isStoppedBy(world, stop, placement));
     const retrying = wanting.some(({ asked }) => asked !== undefined && asked !== record.retried);
     const because = retrying ? 'a human asked for another try' : 'what it halted is wanted nowhere any more';
     const lift = { do: 'Lift' as const, unit, cluster: view.name, digest, since, because };
@@ -33,7 +33,7 @@ export function haltsOfLeft(world: World, unit: string, judged: readonly UnitPla
 }
 
 /** A halt speaks against the same content everywhere, and against what the commit that brought it there brought elsewhere. */
-export function isHeldBy({ rollouts }: World, { cluster, digest }: Stop, placement: UnitPlacement): boolean {
+export function isStoppedBy({ rollouts }: World, { cluster, digest }: Stop, placement: UnitPlacement): boolean {
   if (placement.target === digest) return true;
   return rollouts.some(({ spec }) => {
     const clusters = spec.units.find((each) => each.unit === placement.unit)?.clusters;

@@ -44,7 +44,7 @@ export function fromStores({ fleets, rollouts, clusters }: HubStores, fleet: str
 }
 
 /**
- * From the API server itself. All Clusters, also those that no rollout names: the record of any of them may revoke a digest, or hold its halt (docs/protocols.md#e6, #e13).
+ * From the API server itself. All Clusters, also those that no rollout names: the record of any of them may revoke a digest, or have its halt (docs/protocols.md#e6, #e13).
  * All Rollouts, since no label names their fleet: a newer one, or the pause of an older one, may be what the store does not show.
  */
 export async function fromServer(hub: Client, fleet: string, signal: AbortSignal): Promise<HubObjects> {

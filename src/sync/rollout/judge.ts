@@ -34,10 +34,10 @@ export function judge(world: World, rollout: Rollout, unit: string, wanted: Roll
 }
 
 /** Whether there may be content there that this hub does not know (docs/protocols.md#e17), and that its placement waits for. */
-function mayHide(unit: string, { live, isForeign, blocked, held }: KnownPlacement): boolean {
+function mayHide(unit: string, { live, isForeign, blocked, isCurrent }: KnownPlacement): boolean {
   if (isForeign) return false;
-  if (blocked !== undefined || live.state === 'Unknown') return held || isMachineSet(unit);
-  return held && live.state === 'Present' && live.unknown === true;
+  if (blocked !== undefined || live.state === 'Unknown') return isCurrent || isMachineSet(unit);
+  return isCurrent && live.state === 'Present' && live.unknown === true;
 }
 
 /** Why nothing may begin here yet. */
@@ -126,7 +126,7 @@ function judgeTarget(
   target: string,
   waits: string | undefined,
 ): UnitPlacement {
-  const { live, blocked, held, complete } = known;
+  const { live, blocked, isCurrent, complete } = known;
   const carries = live.state === 'Present' && live.unitDigest === target;
   const { halt, newHalt, halted, newEvidence } = haltsOf(placement, known, carries);
   const isUnknown = blocked === undefined && live.state === 'Present' && live.unknown === true && placement.retry === undefined;
@@ -140,7 +140,7 @@ function judgeTarget(
   // A recorded one lasts, also where it cannot be observed now.
   if (halt !== undefined || newHalt !== undefined) return { ...placement, phase: 'Halted', drifted, newHalt, newEvidence, message: halted };
   if (blocked !== undefined) return { ...placement, phase: 'Blocked' };
-  if (!held) return waits === undefined ? placement : { ...placement, phase: 'Waiting', message: waits };
+  if (!isCurrent) return waits === undefined ? placement : { ...placement, phase: 'Waiting', message: waits };
   if (live.state === 'Present' && isUnknown)
     return {
       ...placement,
@@ -177,12 +177,12 @@ interface Halts {
   newEvidence: boolean;
 }
 
-function haltsOf(placement: UnitPlacement, { record, live, isForeign, blocked, held }: KnownPlacement, carries: boolean): Halts {
-  const halt = held && !isForeign ? placement.halt : undefined;
+function haltsOf(placement: UnitPlacement, { record, live, isForeign, blocked, isCurrent }: KnownPlacement, carries: boolean): Halts {
+  const halt = isCurrent && !isForeign ? placement.halt : undefined;
   const carrier = carries && live.state === 'Present' ? live : undefined;
   const shown = carrier?.drifted === false ? carrier.halted : undefined;
   const refused = carrier !== undefined && (carrier.refused === true || !canRetry(placement.unit));
-  const isNew = held && !isForeign && shown !== undefined && (halt === undefined || (halt.refused === true && !refused));
+  const isNew = isCurrent && !isForeign && shown !== undefined && (halt === undefined || (halt.refused === true && !refused));
   const retried = observedRetry(placement) ?? record?.retried;
   return {
     halt,

@@ -1,32 +1,32 @@
 /** Whether a change of a unit on a cluster goes forward or back. */
 import type { UnitStatus } from '../../api/cluster.ts';
 import type { Rollout } from '../../api/rollout.ts';
-import { laneHeld, REMOVAL } from '../records.ts';
+import { currentLane, REMOVAL } from '../records.ts';
 import { isYoung } from '../soak.ts';
 import type { UnitPlacement } from './placement.ts';
 import type { World } from './world.ts';
 
 /** By which of the two had evidence here first; what never had is newer than all that did. */
 export function goesBack(record: UnitStatus | undefined, target: string | undefined): boolean {
-  const holds = heldBy(record);
-  if (holds === undefined || target === undefined || holds === target) return false;
+  const current = currentDigest(record);
+  if (current === undefined || target === undefined || current === target) return false;
   const orderOf = (digest: string): number | undefined => {
     const found = record?.verified?.find((entry) => entry.digest === digest);
     return found === undefined ? undefined : (found.order ?? 0);
   };
   const to = orderOf(target);
-  return to !== undefined && to <= (orderOf(holds) ?? Infinity);
+  return to !== undefined && to <= (orderOf(current) ?? Infinity);
 }
 
 /** Digest that is there, wholly or in part. */
-export function heldBy(record: UnitStatus | undefined): string | undefined {
+export function currentDigest(record: UnitStatus | undefined): string | undefined {
   return record?.begun === undefined || record.begun === REMOVAL ? record?.digest : record.begun;
 }
 
 /** What is there keeps the lane it came by; what is to come takes the restore lane when it was verified here. */
 export function laneOf(record: UnitStatus | undefined, target: string | undefined, restorable: boolean): UnitPlacement['lane'] {
   if (record?.digest === undefined) return 'Forward';
-  if (record.digest === target && record.begun === undefined) return laneHeld(record);
+  if (record.digest === target && record.begun === undefined) return currentLane(record);
   return restorable ? 'Restore' : 'Forward';
 }
 

@@ -118,7 +118,7 @@ function observed(
   });
 }
 const seen = (world: World, unit = SET): LiveUnit | undefined => world.clusters.get('prod')?.live(unit);
-const held = (unit: string, digest: string | undefined, more: Partial<UnitStatus> = {}): UnitStatus => ({
+const recordOf = (unit: string, digest: string | undefined, more: Partial<UnitStatus> = {}): UnitStatus => ({
   unit,
   fleet: 'main',
   ...(digest === undefined ? {} : { digest }),
@@ -155,7 +155,7 @@ describe('a cluster', () => {
   });
 
   it('has the records that the hub has, and the failures of its own units', () => {
-    const { clusters } = observed({}, [held(SET, 'A')], { failing: (unit, name) => `${unit} on ${name}` });
+    const { clusters } = observed({}, [recordOf(SET, 'A')], { failing: (unit, name) => `${unit} on ${name}` });
     expect(clusters.get('prod')?.units.get(SET)?.digest).toBe('A');
     expect(clusters.get('prod')?.failing('X')).toBe('X on prod');
     const bare = { ...cluster('prod'), status: undefined } as unknown as Stored<Cluster>;
@@ -178,7 +178,7 @@ describe('E2: a kind that is not watched', () => {
   const unit = 'ConfigMap/web/settings';
 
   it('has evidence as soon as it was applied, and none before', () => {
-    expect(seen(observed({}, [held(unit, 'A')]), unit)).toEqual({
+    expect(seen(observed({}, [recordOf(unit, 'A')]), unit)).toEqual({
       state: 'Present',
       unitDigest: 'A',
       drifted: false,
@@ -188,13 +188,13 @@ describe('E2: a kind that is not watched', () => {
       progress: undefined,
     });
     expect(seen(observed({}), unit)).toEqual({ state: 'Unknown' });
-    expect(seen(observed({}, [held(unit, undefined, { begun: 'A' })]), unit)).toEqual({ state: 'Unknown' });
+    expect(seen(observed({}, [recordOf(unit, undefined, { begun: 'A' })]), unit)).toEqual({ state: 'Unknown' });
   });
 
   it('is not there where it was found to be gone', () => {
     const gone: ObserveInput['gone'] = (each, on) => each === unit && on === 'prod';
-    expect(seen(observed({}, [held(unit, 'A')], { gone }), unit)).toEqual({ state: 'Absent' });
-    expect(seen(observed({}, [held('ConfigMap/web/other', 'A')], { gone }), 'ConfigMap/web/other')?.state).toBe('Present');
+    expect(seen(observed({}, [recordOf(unit, 'A')], { gone }), unit)).toEqual({ state: 'Absent' });
+    expect(seen(observed({}, [recordOf('ConfigMap/web/other', 'A')], { gone }), 'ConfigMap/web/other')?.state).toBe('Present');
   });
 });
 
@@ -227,7 +227,7 @@ describe('a set that is there', () => {
 
   it('has no evidence where it carries no digest, whatever it reports', () => {
     const status = { observedGeneration: 1, evidence: { unitDigest: 'A' }, desired: 1 };
-    expect(seen(observed({ objects: [live('MachineComponentSet', 'kubelet', { status })] }, [held(SET, 'A')]))).toMatchObject({
+    expect(seen(observed({ objects: [live('MachineComponentSet', 'kubelet', { status })] }, [recordOf(SET, 'A')]))).toMatchObject({
       evidence: false,
       unitDigest: undefined,
     });
@@ -236,10 +236,10 @@ describe('a set that is there', () => {
   it('reports why it could not be compared, of what is recorded and not at hand', () => {
     const objects = [live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A' } })];
     const missing = (digest: string): string => `${digest} is lost`;
-    expect(seen(observed({ objects }, [held(SET, 'A')], { missing }))).toMatchObject({ lost: 'A is lost', drifted: false });
+    expect(seen(observed({ objects }, [recordOf(SET, 'A')], { missing }))).toMatchObject({ lost: 'A is lost', drifted: false });
     expect(seen(observed({ objects }, [], { missing }))).not.toHaveProperty('lost');
-    expect(seen(observed({ objects }, [held(SET, 'A')], { missing, unit: () => wanted }))).not.toHaveProperty('lost');
-    expect(seen(observed({ objects }, [held(SET, 'A')]))).toMatchObject({ lost: undefined });
+    expect(seen(observed({ objects }, [recordOf(SET, 'A')], { missing, unit: () => wanted }))).not.toHaveProperty('lost');
+    expect(seen(observed({ objects }, [recordOf(SET, 'A')]))).toMatchObject({ lost: undefined });
   });
 
   const wanted: StoredUnit = {
@@ -273,13 +273,13 @@ describe('a set that is there', () => {
   };
 
   it('is the one that was applied, or another', () => {
-    expect(compared(applied('A', 'Forward'), held(SET, 'A'))).toBe(false);
+    expect(compared(applied('A', 'Forward'), recordOf(SET, 'A'))).toBe(false);
     const usual = applied('A', 'Forward');
-    expect(compared({ ...usual, spec: { ...usual.spec, paused: true } }, held(SET, 'A'))).toBe(false);
-    expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, held(SET, 'A'))).toBe(true);
+    expect(compared({ ...usual, spec: { ...usual.spec, paused: true } }, recordOf(SET, 'A'))).toBe(false);
+    expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, recordOf(SET, 'A'))).toBe(true);
     // What was never recorded is not compared.
     expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, undefined)).toBe(false);
-    expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, held(SET, 'B'))).toBe(false);
+    expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, recordOf(SET, 'B'))).toBe(false);
   });
 
   it('E3: is another where somebody took its digest or its label away, or made it again', () => {
@@ -287,16 +287,16 @@ describe('a set that is there', () => {
     const sound = applied('A', 'Forward');
     const bare = { ...sound, metadata: { ...metadata, labels: {} } };
     const entry = { apiVersion: API_VERSION, kind: 'MachineComponentSet', name: 'kubelet' };
-    const applied1 = held(SET, 'A', { inventory: [{ ...entry, uid: metadata.uid }] });
-    const another = held(SET, 'A', { inventory: [{ ...entry, uid: 'another' }] });
+    const applied1 = recordOf(SET, 'A', { inventory: [{ ...entry, uid: metadata.uid }] });
+    const another = recordOf(SET, 'A', { inventory: [{ ...entry, uid: 'another' }] });
     expect(compared(sound, applied1)).toBe(false);
     expect(compared({ ...sound, spec: { ...spec, unitDigest: undefined } }, applied1)).toBe(true);
     expect(compared({ ...bare, spec: {} }, applied1)).toBe(true);
     expect(compared(bare, applied1)).toBe(true);
     expect(compared(sound, another)).toBe(true);
     // Under way no UID is known yet, and a record reports nothing of other objects.
-    expect(compared(sound, held(SET, 'A', { inventory: [entry] }))).toBe(false);
-    expect(compared(sound, held(SET, 'A', { inventory: [{ ...entry, name: 'other', uid: 'another' }] }))).toBe(false);
+    expect(compared(sound, recordOf(SET, 'A', { inventory: [entry] }))).toBe(false);
+    expect(compared(sound, recordOf(SET, 'A', { inventory: [{ ...entry, name: 'other', uid: 'another' }] }))).toBe(false);
     expect(compared({ ...sound, spec: {} }, undefined)).toBe(false);
     const isOurs = (object: Live): boolean => {
       const found = seen(observed({ objects: [object] }, [another]));
@@ -313,15 +313,15 @@ describe('a set that is there', () => {
       const its = seen(observed({ objects: [{ ...found, metadata, spec: {} }] }, [record], { known: () => false, unit: () => wanted }));
       return its?.state === 'Present' && its.unknown === true;
     };
-    const record = held(SET, 'A', { writtenAt: '2026-01-02T00:00:00.000Z' });
+    const record = recordOf(SET, 'A', { writtenAt: '2026-01-02T00:00:00.000Z' });
     expect(unknownAt('2026-01-02T00:00:01.000Z', record)).toBe(true);
     expect(unknownAt('2026-01-02T00:00:00.000Z', record)).toBe(false);
   });
 
   it('E6: differs by the lane by which it came, as long as that is not revoked', () => {
-    expect(compared(applied('A', 'Restore'), held(SET, 'A', { lane: 'Restore' }))).toBe(false);
-    expect(compared(applied('A', 'Forward'), held(SET, 'A', { lane: 'Restore' }))).toBe(true);
-    expect(compared(applied('A', 'Restore'), held(SET, 'A', { lane: 'Restore', revoked: ['A'] }))).toBe(true);
+    expect(compared(applied('A', 'Restore'), recordOf(SET, 'A', { lane: 'Restore' }))).toBe(false);
+    expect(compared(applied('A', 'Forward'), recordOf(SET, 'A', { lane: 'Restore' }))).toBe(true);
+    expect(compared(applied('A', 'Restore'), recordOf(SET, 'A', { lane: 'Restore', revoked: ['A'] }))).toBe(true);
     expect(compared(applied('A', 'Restore'), undefined)).toBe(false);
   });
 
@@ -337,7 +337,7 @@ describe('a set that is there', () => {
     const found = applied('A', 'Forward');
     const annotations = at === undefined ? {} : { [ANNOTATIONS.writtenAt]: at };
     const object = { ...found, metadata: { ...found.metadata, annotations }, spec: { ...found.spec, unitDigest } };
-    const record = held(SET, 'A', writtenAt === undefined ? {} : { writtenAt });
+    const record = recordOf(SET, 'A', writtenAt === undefined ? {} : { writtenAt });
     const world = observed({ objects: [object] }, [record], { known: () => true, unit: (digest) => (digest === 'A' ? wanted : undefined) });
     const its = seen(world);
     expect(its?.state === 'Present' && its.unknown === true).toBe(isUnknown);
@@ -349,7 +349,7 @@ describe('a set that is there', () => {
   it('is not another where only the time differs at which it was begun, whoever wrote that', () => {
     const found = applied('A', 'Forward');
     const annotations = { [ANNOTATIONS.writtenAt]: '2026-01-03T00:00:00.000Z' };
-    const record = held(SET, 'A', { writtenAt: '2026-01-02T00:00:00.000Z' });
+    const record = recordOf(SET, 'A', { writtenAt: '2026-01-02T00:00:00.000Z' });
     expect(compared({ ...found, metadata: { ...found.metadata, annotations } }, record)).toBe(false);
     const [entry] = found.metadata.managedFields ?? [];
     const fieldsV1 = { ...entry?.fieldsV1, 'f:metadata': { 'f:labels': {}, 'f:annotations': { [`f:${ANNOTATIONS.writtenAt}`]: {} } } };
@@ -362,7 +362,7 @@ describe('a set that is there', () => {
   it('is another where nobody can report which fields sync wrote', () => {
     const unowned = applied('A', 'Forward');
     const { managedFields: _, ...metadata } = unowned.metadata;
-    expect(compared({ ...unowned, metadata }, held(SET, 'A'))).toBe(true);
+    expect(compared({ ...unowned, metadata }, recordOf(SET, 'A'))).toBe(true);
   });
 
   it('is never another where its kind is not of KubeNode, or its unit has nothing', () => {
@@ -531,7 +531,7 @@ describe('E16: a cell whose content cannot be read', () => {
       now: NOW,
       fleet: 'main',
       rollouts: [named],
-      clusters: [cluster('prod', [held(SET, 'A')]), cluster('test', [held(SET, 'A')])],
+      clusters: [cluster('prod', [recordOf(SET, 'A')]), cluster('test', [recordOf(SET, 'A')])],
       cell: (name) => cells.get(name) ?? { reason: 'X', message: '' },
       unit: () => undefined,
       failing: () => undefined,
@@ -545,7 +545,7 @@ describe('E16: a cell whose content cannot be read', () => {
   it('reports nothing that is longer than a record, a message or an Event holds', () => {
     const conditions = [{ type: 'Halted', status: 'True', reason: 'MaxFailed', message: 'x'.repeat(1e6), lastTransitionTime: '' }];
     const set = live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A' }, status: { observedGeneration: 1, conditions } });
-    const found = seen(observed({ objects: [set] }, [held(SET, 'A')]));
+    const found = seen(observed({ objects: [set] }, [recordOf(SET, 'A')]));
     expect(found?.state === 'Present' && found.halted?.length).toBe(4096);
   });
 });
@@ -554,7 +554,7 @@ describe('E17: content that the hub has no record of', () => {
   const unknown = (unitDigest: string, known: (digest: string) => boolean) => {
     const asked = (name: string, unit: string, digest: string) => name === 'prod' && unit === SET && known(digest);
     const found = seen(
-      observed({ objects: [live('MachineComponentSet', 'kubelet', { spec: { unitDigest } })] }, [held(SET, 'A')], { known: asked }),
+      observed({ objects: [live('MachineComponentSet', 'kubelet', { spec: { unitDigest } })] }, [recordOf(SET, 'A')], { known: asked }),
     );
     return found?.state === 'Present' && found.unknown === true;
   };
@@ -565,11 +565,13 @@ describe('E17: content that the hub has no record of', () => {
     expect(unknown('A', () => false)).toBe(false);
   });
 
-  const records = [held(SET, 'd', { begun: 'b', revoked: ['r'], verified: [{ digest: 'v', commit: 'c', at: '2026-01-01T00:00:00Z' }] })];
+  const records = [
+    recordOf(SET, 'd', { begun: 'b', revoked: ['r'], verified: [{ digest: 'v', commit: 'c', at: '2026-01-01T00:00:00Z' }] }),
+  ];
   const of = (sequence: number, digest: string) =>
     rollout(sequence, [{ unit: SET, clusters: [{ name: 'prod', digest }, { name: 'test', digest }, { name: 'gone' }] }]);
   const rollouts = [of(1, 'old'), of(2, 'new')];
-  const given = contentGiven(rollouts, [cluster('prod', records), cluster('test', [held(SET, 'new')])], ownersOf(rollouts));
+  const given = contentGiven(rollouts, [cluster('prod', records), cluster('test', [recordOf(SET, 'new')])], ownersOf(rollouts));
 
   it.each(['b', 'd', 'r', 'v', 'old'])('is not %s, which its record or an earlier Rollout has there', (digest) => {
     expect(given('prod', SET, digest)).toBe(true);

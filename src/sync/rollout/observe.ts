@@ -16,7 +16,7 @@ import { evidenceOf, type Evidence } from '../evidence.ts';
 import { extraFields, reportedFields } from '../extra-fields.ts';
 import { ownersOf } from '../plan.ts';
 import { replicasIn } from '../going.ts';
-import { laneHeld, REMOVAL } from '../records.ts';
+import { currentLane, REMOVAL } from '../records.ts';
 import { isNumberOfSync } from '../replicas-owner.ts';
 import { machinesHad } from './machines.ts';
 import { asRehearsed, rehearsalOf, type Rehearsal } from './rehearsal.ts';
@@ -135,7 +135,7 @@ function liveUnit(
   const { unitDigest, ceiling, rolloutID } = (object as Partial<Stored<MachineComponentSet>>).spec ?? {};
   const wanted = digest === undefined ? undefined : input.unit(digest);
   // What was verified here, or is put back, need not be rehearsed.
-  const lane = record === undefined ? 'Forward' : laneHeld(record);
+  const lane = record === undefined ? 'Forward' : currentLane(record);
   const proven = lane === 'Restore' || (digest !== undefined && record?.evidence === digest);
   const rehearsal: Rehearsal = proven ? { state: 'None' } : rehearsalOf(object, cell.now());
   const due = proven || wanted === undefined ? wanted : asRehearsed(wanted, digest ?? '', object, cell.now());

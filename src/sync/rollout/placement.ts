@@ -2,7 +2,7 @@ import type { Rollout, RolloutUnit, CLUSTER_PHASES } from '../../api/rollout.ts'
 import type { UnitStatus } from '../../api/cluster.ts';
 import { haltOf, REMOVAL, stands, type Over, type SeenHalt } from '../records.ts';
 import { isGone, isSoakUnknown, soaksSince } from '../soak.ts';
-import { goesBack, heldBy, laneOf, laneOfRemoval } from './lane.ts';
+import { goesBack, currentDigest, laneOf, laneOfRemoval } from './lane.ts';
 import type { LiveUnit, World } from './world.ts';
 
 /** One unit on one cluster, judged against what a rollout wants there. Soak, pause, retry and evidence are those of this digest here, whichever rollout brought it. */
@@ -14,10 +14,10 @@ export interface UnitPlacement {
   /** That renders the target, or removes it. */
   commit: string;
   /** Digest that is there, wholly or in part. */
-  holds: string | undefined;
-  /** The target is older here than what it holds: what it holds is taken back. */
+  current: string | undefined;
+  /** The target is older here than what is there, which is taken back. */
   goesBack: boolean;
-  heldSince: number;
+  currentSince: number;
   lane: 'Forward' | 'Restore';
   phase: (typeof CLUSTER_PHASES)[number];
   /** This rollout changed something here, or is about to. */
@@ -46,11 +46,11 @@ export interface UnitPlacement {
   atMost: number | undefined;
   appliedAt: string | undefined;
   verifiedAt: string | undefined;
-  /** With evidence since, ms, moved back by what was held with evidence before; undefined without. */
+  /** With evidence since, ms, moved back by the time that it was there with evidence before; undefined without. */
   soaksFrom: number | undefined;
   /** Since when is not known: its times contradict each other. */
   soaksAgain: boolean;
-  /** Rollout whose pause holds the target. */
+  /** Rollout whose pause is for the target. */
   pausedBy: string | undefined;
   /** A human's retry of the target that was not carried out here yet. */
   retry: string | undefined;
@@ -77,7 +77,7 @@ export interface KnownPlacement {
   /** Why what was changed there is not put back yet. */
   contested: string | undefined;
   /** The target is there as a whole. */
-  held: boolean;
+  isCurrent: boolean;
   /** And has evidence. */
   complete: boolean;
 }
@@ -87,7 +87,7 @@ export function knownOf(world: World, unit: string, cluster: string, target: str
   const stored = view?.units.get(unit);
   const record = isGone(stored) ? undefined : stored;
   const foreign = record !== undefined && record.fleet !== world.fleet ? ownerText(world, record.fleet) : undefined;
-  const held = record?.begun === undefined && target !== undefined && record?.digest === target;
+  const isCurrent = record?.begun === undefined && target !== undefined && record?.digest === target;
   return {
     isCluster: view !== undefined,
     stored,
@@ -97,8 +97,8 @@ export function knownOf(world: World, unit: string, cluster: string, target: str
     isForeign: foreign !== undefined,
     contested: view?.contested?.(unit),
     blocked: view === undefined ? 'no such Cluster on the hub' : (foreign ?? view.blocked ?? view.failing(unit)),
-    held,
-    complete: held && record?.evidence === target,
+    isCurrent,
+    complete: isCurrent && record?.evidence === target,
   };
 }
 
@@ -115,7 +115,7 @@ export function pendingPlacement(
   rollout: Rollout,
   unit: string,
   { name: cluster, digest: target, commit = rollout.spec.commit, atMost }: RolloutUnit['clusters'][number],
-  { record, live, isForeign, blocked, contested, held, complete }: KnownPlacement,
+  { record, live, isForeign, blocked, contested, isCurrent, complete }: KnownPlacement,
 ): UnitPlacement {
   const verified = target === undefined ? undefined : record?.verified?.find((entry) => entry.digest === target);
   const revoked = target !== undefined && isRevoked(world, unit, record, target);
@@ -125,12 +125,12 @@ export function pendingPlacement(
     cluster,
     target,
     commit,
-    holds: heldBy(record),
+    current: currentDigest(record),
     goesBack: goesBack(record, target),
-    heldSince: Date.parse(record?.appliedAt ?? '') || 0,
+    currentSince: Date.parse(record?.appliedAt ?? '') || 0,
     lane: target === undefined ? laneOfRemoval(world, rollout, record) : laneOf(record, target, verified !== undefined && !revoked),
     phase: 'Pending',
-    moved: !held || record?.commit === rollout.spec.commit,
+    moved: !isCurrent || record?.commit === rollout.spec.commit,
     begun: stands(record, { to: target ?? REMOVAL, lane: 'Forward' }),
     over: { digest: record?.digest, begun: record?.begun },
     revoked,
@@ -145,7 +145,7 @@ export function pendingPlacement(
     halt: record === undefined || isForeign ? undefined : haltOf(record),
     live,
     atMost,
-    appliedAt: held ? record?.appliedAt : undefined,
+    appliedAt: isCurrent ? record?.appliedAt : undefined,
     verifiedAt: complete ? verified?.at : undefined,
     soaksFrom: complete && record !== undefined ? soaksSince(record, world.now) : undefined,
     soaksAgain: complete && !isForeign && record !== undefined && isSoakUnknown(record, world.now),
@@ -163,7 +163,7 @@ function isRevoked(world: World, unit: string, record: UnitStatus | undefined, t
   return [...world.clusters.values()].some((each) => (each.units.get(unit)?.revoked ?? []).includes(target));
 }
 
-/** The rollout whose pause holds a digest of a unit: a pause is of what it paused, also when other commits come after. */
+/** The rollout whose pause is for a digest of a unit: a pause is of what it paused, also when other commits come after. */
 function pauseOf(world: World, owner: Rollout, unit: string, target: string | undefined): string | undefined {
   const pauses = [owner, ...world.rollouts.toReversed()].find(
     ({ spec }) =>

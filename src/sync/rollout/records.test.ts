@@ -328,9 +328,9 @@ describe('E13: a halt', () => {
     it.each<[string, Of, string, On, boolean]>([
       ['of what this rollout brought holds the next cluster', {}, 'A', late(500), true],
       ['of what this rollout brought holds what it brings elsewhere', {}, 'B', late(500), true],
-      ['of what was there before it holds it as long as that soaks', { from: { a: 'A' } }, 'A', late(99.999), true],
-      ['of what was there before it holds it when that has soaked', { from: { a: 'A' } }, 'A', late(100), true],
-      ['of what was there before it holds no other content', { from: { a: 'A' } }, 'B', late(100), false],
+      ['of what was there before it stops it as long as that soaks', { from: { a: 'A' } }, 'A', late(99.999), true],
+      ['of what was there before it stops it when that has soaked', { from: { a: 'A' } }, 'A', late(100), true],
+      ['of what was there before it stops no other content', { from: { a: 'A' } }, 'B', late(100), false],
     ])('%s', (_what, of, wanted, on, holds) => {
       const world = worldOf([rolloutOf(1, { a: 'A', b: wanted }, { soakSeconds: 100, ...of })], { a: on, b: pending });
       expect(stepsOf(world)).toEqual(['RecordHalt a A', ...(holds ? [] : [`Apply b ${wanted} Forward`])]);
@@ -379,7 +379,7 @@ describe('E17: content that the hub has no record of', () => {
     );
   });
 
-  it('ends no halt that is recorded: it holds all others up still', () => {
+  it('ends no halt that is recorded: it still stops all others', () => {
     const halt = { digest: 'A', message: 'MaxFailed', since: '2026-01-01T00:00:00Z' };
     const world = worldOf(wanted, { a: { record: { digest: 'A', commit: 'c1', halt }, live: ahead }, b: {} });
     expect(stepsOf(world).filter((step) => step.startsWith('Apply'))).toEqual([]);
@@ -897,7 +897,7 @@ describe('upkeep', () => {
     const world = worldOf([rolloutOf(1, { a: 'A' }, { spec: { paused: true } })], { a: on });
     expect(stepsOf(world)).toEqual(steps);
     for (const step of decide(world).steps)
-      if (step.do === 'Ceiling') expect(step.because).toBe(step.ceiling === undefined ? 'nothing holds it back' : 'the rollout is paused');
+      if (step.do === 'Ceiling') expect(step.because).toBe(step.ceiling === undefined ? 'it is not paused' : 'the rollout is paused');
   });
 
   it('E12: holds no kind back that cannot be, and reports whose pause it is', () => {

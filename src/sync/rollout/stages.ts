@@ -1,6 +1,6 @@
 /** The forward lane of one unit through the stages (docs/protocols.md#e5). Pure. */
 import type { Rollout, RolloutUnitStatus } from '../../api/rollout.ts';
-import { isHeldBy, lateHalt, type Stop } from './halts.ts';
+import { isStoppedBy, lateHalt, type Stop } from './halts.ts';
 import { isProven, type UnitPlacement } from './placement.ts';
 import type { Step, World } from './world.ts';
 
@@ -36,13 +36,13 @@ export function advance(world: World, rollout: Rollout, placements: UnitPlacemen
   }
   const stops = [...ofLeft, ...placements.flatMap(lateHalt)];
   const due = placements.filter(({ lane, phase, begun }) => lane === 'Forward' && (phase === 'Pending' || (phase === 'Blocked' && !begun)));
-  const held = new Map<UnitPlacement, Stop>();
+  const stopped = new Map<UnitPlacement, Stop>();
   for (const placement of due) {
-    const stop = stops.find((each) => isHeldBy(world, each, placement));
-    if (stop !== undefined) held.set(placement, stop);
+    const stop = stops.find((each) => isStoppedBy(world, each, placement));
+    if (stop !== undefined) stopped.set(placement, stop);
   }
-  const found = throughStages(world, rollout, placements, held);
-  const [stop] = held.values();
+  const found = throughStages(world, rollout, placements, stopped);
+  const [stop] = stopped.values();
   if (stop === undefined) return found;
   const { soakUntil: _soakUntil, cluster: _cluster, ...rest } = found;
   const stage = stageOf(rollout, stop.cluster)?.name ?? found.stage;
@@ -50,12 +50,12 @@ export function advance(world: World, rollout: Rollout, placements: UnitPlacemen
   return { ...rest, ...status, stage, message: `${stop.cluster}: ${stop.message}` };
 }
 
-/** `held`: where nothing may begin. */
-function throughStages(world: World, rollout: Rollout, placements: UnitPlacement[], held: ReadonlyMap<UnitPlacement, Stop>): Advance {
+/** `stopped`: where nothing may begin. */
+function throughStages(world: World, rollout: Rollout, placements: UnitPlacement[], stopped: ReadonlyMap<UnitPlacement, Stop>): Advance {
   for (const stage of rollout.spec.stages) {
     const members = stage.clusters.flatMap((name) => placements.filter((placement) => placement.cluster === name));
     const open = members.filter((placement) => placement.phase !== 'Verified');
-    if (open.length > 0) return fill(rollout, stage, open, held);
+    if (open.length > 0) return fill(rollout, stage, open, stopped);
     const soakUntil = soakOf(members, stage);
     const later = placements.some((placement) => placement.phase !== 'Verified' && !members.includes(placement));
     if (soakUntil > world.now && later) return { steps: [], phase: 'Soaking', stage: stage.name, soakUntil, reason: 'Soaking' };
@@ -88,7 +88,7 @@ function soakOf(members: UnitPlacement[], stage: Stage): number {
 }
 
 /** A cluster where nothing has begun does not count toward `maxClusters`, also when it cannot be reached; what has begun goes on first. */
-function fill(rollout: Rollout, stage: Stage, open: UnitPlacement[], held: ReadonlyMap<UnitPlacement, Stop>): Advance {
+function fill(rollout: Rollout, stage: Stage, open: UnitPlacement[], stopped: ReadonlyMap<UnitPlacement, Stop>): Advance {
   const forward = open.filter((placement) => placement.lane === 'Forward');
   const blocked = open.find((placement) => placement.phase === 'Blocked');
   const waiting = open.find((placement) => placement.phase === 'Waiting');
@@ -96,7 +96,9 @@ function fill(rollout: Rollout, stage: Stage, open: UnitPlacement[], held: Reado
   const repeated =
     reported?.message === undefined ? {} : { message: `${reported.cluster}: ${reported.message}`, cluster: reported.cluster };
   const paused = forward.find((placement) => placement.pausedBy !== undefined);
-  const pending = forward.filter((placement) => placement.phase === 'Pending' && placement.pausedBy === undefined && !held.has(placement));
+  const pending = forward.filter(
+    (placement) => placement.phase === 'Pending' && placement.pausedBy === undefined && !stopped.has(placement),
+  );
   const room = Math.max(0, stage.maxClusters - forward.filter((placement) => placement.begun).length);
   const next = [...pending.filter((placement) => placement.begun), ...pending.filter((placement) => !placement.begun).slice(0, room)];
   const steps = next.flatMap((placement) => begin(placement, `stage ${stage.name} is open`));

@@ -82,13 +82,13 @@ export function upkeep(world: World, rollout: Rollout, placement: UnitPlacement)
   steps.push(...keepMachines(placement));
   // It is not known here whose ceiling that is.
   if (live.state === 'Present' && ((live.unknown !== true && !placement.outdated) || placement.retry !== undefined)) {
-    const held =
+    const isPaused =
       placement.pausedBy !== undefined &&
       placement.lane === 'Forward' &&
       placement.begun &&
       placement.phase !== 'Verified' &&
       target !== undefined;
-    const wanted = held && canRetry(unit) ? { unitDigest: target, nodes: 0 } : undefined;
+    const wanted = isPaused && canRetry(unit) ? { unitDigest: target, nodes: 0 } : undefined;
     if (wanted?.unitDigest !== live.ceiling?.unitDigest || wanted?.nodes !== live.ceiling?.nodes) {
       steps.push({
         do: 'Ceiling',
@@ -96,7 +96,7 @@ export function upkeep(world: World, rollout: Rollout, placement: UnitPlacement)
         cluster,
         ceiling: wanted,
         seen: { over: placement.over, resourceVersion: live.resourceVersion },
-        because: wanted === undefined ? 'nothing holds it back' : 'the rollout is paused',
+        because: wanted === undefined ? 'it is not paused' : 'the rollout is paused',
       });
     }
   }
@@ -123,19 +123,19 @@ export function takeBack(
   world: World,
   rollout: Rollout,
   placements: readonly UnitPlacement[],
-  { unit, holds, target }: UnitPlacement,
+  { unit, current, target }: UnitPlacement,
 ): Step[] {
-  if (holds === undefined || holds === target) return [];
+  if (current === undefined || current === target) return [];
   const keeping = new Set(
-    placements.filter((placement) => placement.target === holds && placement.phase === 'Verified').map(({ cluster }) => cluster),
+    placements.filter((placement) => placement.target === current && placement.phase === 'Verified').map(({ cluster }) => cluster),
   );
   const steps: Step[] = [];
   for (const cluster of keeping) {
     const { verified, revoked = [] } = world.clusters.get(cluster)?.units.get(unit) ?? {};
-    const open = verified?.some((entry) => entry.digest === holds && entry.upheld !== true) === true && !revoked.includes(holds);
-    if (open) steps.push({ do: 'Uphold', unit, cluster, digest: holds, because: 'other clusters go back from it, this one does not' });
+    const open = verified?.some((entry) => entry.digest === current && entry.upheld !== true) === true && !revoked.includes(current);
+    if (open) steps.push({ do: 'Uphold', unit, cluster, digest: current, because: 'other clusters go back from it, this one does not' });
   }
-  return [...steps, ...revoke(world, rollout, unit, holds, `taken back for ${target ?? 'nothing'}`, keeping)];
+  return [...steps, ...revoke(world, rollout, unit, current, `taken back for ${target ?? 'nothing'}`, keeping)];
 }
 
 /** A retry of the digest that is not carried out yet anywhere ends with it: a human has to ask again. */

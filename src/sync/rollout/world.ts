@@ -19,7 +19,7 @@ export type LiveUnit =
       writtenAt?: string | undefined;
       /** Somebody deleted what was applied and made another of its name, which bears the label of no other Fleet. */
       notOurs?: boolean;
-      /** The kind's own rule holds for this digest and generation (docs/protocols.md#e2). */
+      /** The kind's own rule is met for this digest and generation (docs/protocols.md#e2). */
       evidence: boolean;
       /** Why the cell halted it, for the digest it carries now. */
       halted: string | undefined;
@@ -133,7 +133,7 @@ export type Step =
     } & On)
   /** `appliedAt`: of the record, when the evidence was seen. `carrier`: what it was seen on, which must be there still. */
   | ({ do: 'RecordEvidence'; digest: string; commit: string; appliedAt: string | undefined; carrier: Carrier | undefined } & On)
-  /** The soak of what is held, or of a removal (`REMOVAL`), begins again: since when is not known. */
+  /** The soak of what is there, or of a removal (`REMOVAL`), begins again: since when is not known. */
   | ({ do: 'SoakAgain'; digest: string } & On)
   /** What came or went here is complete everywhere, and has soaked. `since`: of its record. */
   | ({ do: 'Settle'; since: string } & On)

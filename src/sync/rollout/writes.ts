@@ -35,7 +35,7 @@ export async function removeWritten(step: Extract<Step, { do: 'Remove' }>, from:
   return records.removed(removal, timeOf(ports));
 }
 
-/** A field of a set that the unit does not hold. */
+/** A field of a set that the unit does not have. */
 export async function writeField(step: Extract<Step, { do: 'Ceiling' | 'TryAgain' }>, to: CellContent, ports: ActPorts): Promise<void> {
   const name = step.unit.slice(step.unit.lastIndexOf('/') + 1);
   const spec = step.do === 'Ceiling' ? { ceiling: step.ceiling ?? null } : { rolloutID: step.rolloutID };

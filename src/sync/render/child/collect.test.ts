@@ -128,10 +128,10 @@ describe('a value', () => {
 
   test.each<[what: string, value: unknown, path: string, message: string]>([
     // cdk8s makes it undefined.
-    ['null in a list', { a: [1, null] }, 'data.a[1]', 'must not be undefined: a list holds values only'],
-    ['undefined in a list', [undefined], 'data[0]', 'must not be undefined: a list holds values only'],
-    ['no number', { a: Number.NaN }, 'data.a', 'must be a number that JSON can hold, got NaN'],
-    ['a number without an end', { a: [-Infinity] }, 'data.a[0]', 'must be a number that JSON can hold, got -Infinity'],
+    ['null in a list', { a: [1, null] }, 'data.a[1]', 'must not be undefined: a list has values only'],
+    ['undefined in a list', [undefined], 'data[0]', 'must not be undefined: a list has values only'],
+    ['no number', { a: Number.NaN }, 'data.a', 'must be a finite number, got NaN'],
+    ['a number without an end', { a: [-Infinity] }, 'data.a[0]', 'must be a finite number, got -Infinity'],
     ['a function', { a: () => 1 }, 'data.a', 'must be JSON, got a function'],
     ['a symbol', { a: Symbol('x') }, 'data.a', 'must be JSON, got a symbol'],
     ['a large whole number', { a: 1n }, 'data.a', 'must be JSON, got a bigint'],
@@ -169,7 +169,7 @@ describe('a value', () => {
     const found = { code: 'RenderValue', cluster: 'prod', object: 'Cluster/prod', file: entry };
     expect(findings(collect(fleet.build(), new Set(), { entry, unsigned: [] }))).toMatchObject([
       { ...found, path: 'metadata.labels.a' },
-      { ...found, path: 'metadata.labels.b[0]', message: 'must not be null: a list holds values only' },
+      { ...found, path: 'metadata.labels.b[0]', message: 'must not be null: a list has values only' },
     ]);
   });
 

@@ -98,10 +98,10 @@ function valueFindings(
   const visit = (item: unknown, path: string, depth: number, inArray: boolean): void => {
     if (findings.length >= 10) return;
     if (item === null || item === undefined) {
-      if (inArray) report(path, `must not be ${String(item)}: a list holds values only`);
+      if (inArray) report(path, `must not be ${String(item)}: a list has values only`);
       return;
     }
-    if (typeof item === 'number' && !Number.isFinite(item)) report(path, `must be a number that JSON can hold, got ${item}`);
+    if (typeof item === 'number' && !Number.isFinite(item)) report(path, `must be a finite number, got ${item}`);
     if (typeof item === 'function' || typeof item === 'symbol' || typeof item === 'bigint')
       report(path, `must be JSON, got a ${typeof item}`);
     if (typeof item !== 'object') return;

@@ -17,7 +17,7 @@ export function toFinding(error: unknown, entry: string): Finding {
   return { ...positionOf(first), ...words(error, head !== undefined), ...(trace.length === 0 ? {} : { trace }) };
 }
 
-/** Errors of parsing hold their location only above their message: `fleet:///a.ts:7`, lines of text, a line of carets. Those of JSON in it. */
+/** Errors of parsing have their location only above their message: `fleet:///a.ts:7`, lines of text, a line of carets. Those of JSON in it. */
 function syntaxLocation({ message }: Error, stack: string): string | undefined {
   // oxlint-disable-next-line kubenode/no-sentence-decisions -- Node gives no location
   const json = /^(fleet:\/\/\/\S+?\.json): (?:.*\(line (\d+) column (\d+)\))?/s.exec(message);

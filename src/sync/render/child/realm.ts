@@ -1,6 +1,6 @@
 /**
  * What runs in the fleet's own realm, beside its code: the constructs, the guards, and what turns constructs into text. It shares no object with the realm
- * around it: only texts and numbers pass, through the two functions of the `Host`, which are called here and nowhere else, so that fleet code never holds them.
+ * around it: only texts and numbers pass, through the two functions of the `Host`, which are called here and nowhere else, so that fleet code never gets them.
  * Bundled as one script (`tools/bundle.ts`).
  */
 import './builtins/globals.ts';

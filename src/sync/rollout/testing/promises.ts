@@ -53,7 +53,7 @@ export function brokenByDecision(state: FleetState, steps: readonly Step[], isCu
 }
 
 /**
- * Where anything begins on a cluster that had evidence for it before it had any for what it holds, by whichever lane, what is left is revoked with it in every record,
+ * Where anything begins on a cluster that had evidence for it before it had any for what is there, by whichever lane, what is left is revoked with it in every record,
  * but where it is wanted, with evidence: there it is upheld.
  */
 function notTakenBack(state: FleetState, steps: readonly Step[]): string | undefined {
