@@ -55,7 +55,7 @@ export function stamped(
 ): KubeObject {
   const kind = kindNamed(object.kind);
   const carries = (field: string): boolean => top && object.apiVersion === API_VERSION && kind?.specFields.has(field) === true;
-  // Without `replicas` on its own record a set lets no machine go, save where sync says so (docs/protocols.md#c8e).
+  // Without `replicas` on its own record a set lets no machine go, but where sync allows it (docs/protocols.md#c8e).
   const scaledBy = leavesReplicasOut(object);
   const annotations = {
     ...(origin === undefined ? {} : { [ANNOTATIONS.origin]: origin }),
@@ -169,7 +169,7 @@ export function isEmptied({ metadata, spec, status }: Stored<MachineSet>): boole
   return spec.replicas === 0 && observedGeneration === metadata.generation && replicas === 0 && deletingReplicas === 0;
 }
 
-/** Whether sync has asked for no machines: a 0 of anybody else lets none go (docs/protocols.md#c8e). */
+/** Whether sync has asked for no machines: a 0 of another manager lets none go (docs/protocols.md#c8e). */
 export const isToEmpty = (set: Stored<MachineSet>): boolean => set.spec.replicas === 0 && isNumberOfSync(set);
 
 /**

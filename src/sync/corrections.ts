@@ -22,7 +22,8 @@ export function correctionsOf(stored: Stored<KubeObject>, desired: KubeObject): 
   const others = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager !== MANAGERS.sync);
   const own = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager === MANAGERS.sync);
   // What is in one is nobody's to read in an Event.
-  const says = stored.kind === 'Secret' ? () => '' : (was: unknown, wanted: unknown) => ` from ${valueText(was)} to ${valueText(wanted)}`;
+  const valuesText =
+    stored.kind === 'Secret' ? () => '' : (was: unknown, wanted: unknown) => ` from ${valueText(was)} to ${valueText(wanted)}`;
   // A field that is still sync's own differs because the commit, or the lane, does.
   const changed = differences(valueOf(stored), valueOf(desired), []).filter(({ members }) => ownerOf(own, members) === undefined);
   // What an apply of sync has on record was taken over before, and is about to go.
@@ -33,8 +34,8 @@ export function correctionsOf(stored: Stored<KubeObject>, desired: KubeObject): 
   const found = [...extra, ...changed].map(({ path, members, found: was, wanted }) => {
     const by = ownerOf(others, members);
     // What nobody had may never have been there.
-    if (was === undefined && by === undefined) return `${path}${says(was, wanted)}`;
-    return `${path}${says(was, wanted)}, ${was === undefined ? 'removed' : 'set'} by ${by ?? 'somebody'}`;
+    if (was === undefined && by === undefined) return `${path}${valuesText(was, wanted)}`;
+    return `${path}${valuesText(was, wanted)}, ${was === undefined ? 'removed' : 'set'} by ${by ?? 'somebody'}`;
   });
   const more = found.length > MAX_FIELDS ? [`${found.length - MAX_FIELDS} more`] : [];
   return [...found.slice(0, MAX_FIELDS), ...more].map((text) => plainText(text));

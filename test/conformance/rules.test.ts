@@ -57,7 +57,7 @@ const RULED = definition(
     type: 'object',
     properties: {
       plain: text(rules({ rule: "self.startsWith('a')" })),
-      said: text(rules({ rule: "self != 'bad'", message: ' must not be bad ', messageExpression: "'is \"' + self + '\"'" })),
+      word: text(rules({ rule: "self != 'bad'", message: ' must not be bad ', messageExpression: "'is \"' + self + '\"'" })),
       fails: text(rules({ rule: "self != 'bad'", message: 'fallback', messageExpression: "['x'][size(self)]" })),
       empty: text(rules({ rule: "self != 'bad'", message: 'fallback', messageExpression: "''" })),
       forbidden: whole(rules({ rule: 'self < 3', message: 'too much', reason: 'FieldValueForbidden' })),
@@ -130,7 +130,7 @@ const object = (spec: JsonObject, name = 'a'): JsonObject => ({ apiVersion: 'rul
 
 const BAD: JsonObject[] = [
   { plain: 'b' },
-  { said: 'bad' },
+  { word: 'bad' },
   { fails: 'bad' },
   { empty: 'bad' },
   { forbidden: 3 },
@@ -161,7 +161,7 @@ const BAD: JsonObject[] = [
 
 const GOOD: JsonObject = {
   plain: 'a',
-  said: 'good',
+  word: 'good',
   forbidden: 2,
   divided: 3,
   indexed: [0, 0, 1],

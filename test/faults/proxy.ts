@@ -20,7 +20,7 @@ export type Fault =
   | { type: 'belated'; ms: number }
   /** The server is asked later. */
   | { type: 'delay'; ms: number }
-  /** After so many whole lines of the answer the next one is broken in its middle: by a reset, or by an end that looks regular. */
+  /** After so many whole lines of the answer the next one is broken in its middle: by a reset, or by an end that seems regular. */
   | { type: 'cut'; lines: number; by: 'reset' | 'end' };
 
 export interface Seen {

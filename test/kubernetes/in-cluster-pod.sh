@@ -37,7 +37,7 @@ hostname "$POD_NAME"
 unshare --mount "$POD_NODE" "$POD_RELAY" "$POD_SOCKETS" </dev/null &
 until [ -e "$POD_SOCKETS/ready" ]; do sleep 0.05; done
 
-# What is left ends with its parent (a change of user takes back what unshare said of that), has the environment, user and rights of the container and nothing else.
+# What is left ends with its parent (a change of user takes back what unshare set for that), has the environment, user and rights of the container and nothing else.
 # As a container runtime does it, and not by chroot, in which the kernel lets no process make namespaces.
 cd "$POD_ROOT"
 pivot_root . old

@@ -87,7 +87,7 @@ const credentialPath = (description: string) =>
     maxLength: 1024,
     pattern: DISPOSABLE_PATH,
     description,
-    ...celRules({ rule: NOT_OWN, message: `must not hold or be in a folder that is the agent's: ${OWN_FOLDERS.join(', ')}` }),
+    ...celRules({ rule: NOT_OWN, message: `must not contain or be in a folder that is the agent's: ${OWN_FOLDERS.join(', ')}` }),
   });
 
 export const machineComponentSpec = Type.Object({
@@ -110,8 +110,8 @@ export const machineComponentSpec = Type.Object({
           description: 'absolute path on the node; never with ..',
           ...celRules({
             rule: "!(self + '/').contains('/../')",
-            message: 'must not hold ".."',
-            messageExpression: '\'must not hold "..", got "\' + self + \'"\'',
+            message: 'must not contain ".."',
+            messageExpression: '\'must not contain "..", got "\' + self + \'"\'',
           }),
         }),
         content: Type.String({ description: 'template: {{values.x}}, {{machine.name}}, {{dir}} …; logic-less' }),
@@ -188,8 +188,8 @@ export const machineComponentSpec = Type.Object({
           description: 'folder on the node, absolute and plain: never with .., never /, and no symbolic link on the way',
           ...celRules({
             rule: NOT_OWN,
-            message: `must not hold or be in a folder that is the agent's: ${OWN_FOLDERS.join(', ')}`,
-            messageExpression: `'must not hold or be in a folder that is the agent\\'s (${OWN_FOLDERS.join(', ')}), got "' + self + '"'`,
+            message: `must not contain or be in a folder that is the agent's: ${OWN_FOLDERS.join(', ')}`,
+            messageExpression: `'must not contain or be in a folder that is the agent\\'s (${OWN_FOLDERS.join(', ')}), got "' + self + '"'`,
           }),
         }),
         olderThanSeconds: seconds('since a file was last written', { minimum: 1 }),

@@ -13,7 +13,7 @@ import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
 import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { operationState } from '../../api/machine/operation-end.ts';
-import { isHeld, releasedAt } from '../../controllers/remedy/hold.ts';
+import { isPaused, releasedAt } from '../../controllers/remedy/clock-pauses.ts';
 import { openRulebook } from '../../controllers/remedy/rulebook.ts';
 import { frozenBy } from '../../defender/freeze.ts';
 import type { Client } from '../../kube/client.ts';
@@ -150,7 +150,7 @@ export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
   const reservation = input.reservations.find(({ machineUID }) => machineUID === machine.metadata.uid);
   const holding = { machine, reservation, jobs };
   const released = releasedAt(holding);
-  const pause = { paused: isHeld(holding), releasedAtMs: released === undefined ? undefined : Date.parse(released) };
+  const pause = { paused: isPaused(holding), releasedAtMs: released === undefined ? undefined : Date.parse(released) };
   const snapshot = snapshotOf({ ...input, pause });
   const rules = await rulesOf(input, snapshot);
   const { status, spec } = machine;

@@ -7,7 +7,7 @@ import { findCondition, type ConditionInput } from '../../kube/conditions.ts';
 import { jobSpecOf } from '../../rules/job.ts';
 import { compareContenders, nextRung, replacementsBefore, supersedes, type Contender, type LadderStep } from '../../rules/ladder.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';
-import { isOrdered } from './hold.ts';
+import { isOrdered } from './clock-pauses.ts';
 import { nextJobName } from './names.ts';
 
 export interface RemedyView {

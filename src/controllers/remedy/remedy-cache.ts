@@ -19,7 +19,7 @@ import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type Snapshot } from '../../rules/snapshot.ts';
 import { isStale } from '../../kube/stale-store.ts';
 import { gatherGroupChanges, type GroupChanges } from './group-changes.ts';
-import { createHolds, type Holds } from './hold.ts';
+import { createClockPauses, type ClockPauses } from './clock-pauses.ts';
 import { createListeners, type Listeners } from './listeners.ts';
 import {
   jobOfUID,
@@ -89,7 +89,7 @@ interface Derived {
   readonly liveness: Liveness;
   /** By the name of the Node. */
   readonly heartbeats: Map<string, Heartbeats>;
-  readonly holds: Holds;
+  readonly pauses: ClockPauses;
   readonly peers: PeerIndex;
   readonly reservations: Reservations;
   readonly superseded: Superseded;
@@ -108,7 +108,7 @@ function cacheOf(stores: RemedyStores, clock: Clock): RemedyCache {
     now: steadyNow(clock),
     liveness: trackLiveness(stores.leases, clock),
     heartbeats: new Map(),
-    holds: createHolds(),
+    pauses: createClockPauses(),
     peers: new PeerIndex(),
     reservations: watchReservations(stores.ledgers, (machineUID) => {
       for (const machine of machinesOfUID(stores, machineUID)) countAndNotify(derived, machine);
@@ -183,10 +183,10 @@ function onNode(derived: Derived, event: StoreEvent<Node>): void {
 
 function onMachine(derived: Derived, event: StoreEvent<Machine>): void {
   if (event.type === 'listed' || event.type === 'bookmark') return;
-  const { holds, superseded, peers, groupChanges } = derived;
+  const { pauses, superseded, peers, groupChanges } = derived;
   if (event.type !== 'deleted') return groupChanges.add(count(derived, event.object));
   const { uid } = event.object.metadata;
-  holds.forget(uid);
+  pauses.forget(uid);
   superseded.forget(uid);
   groupChanges.add(peers.set(uid, undefined));
 }
@@ -214,7 +214,7 @@ function countAndNotify(derived: Derived, machine: Stored<Machine>): void {
 }
 
 function snapshotOf(derived: Derived, machine: Machine, live?: { node: Node | undefined }): Snapshot {
-  const { stores, heartbeats, holds, peers, reservations } = derived;
+  const { stores, heartbeats, pauses, peers, reservations } = derived;
   const uid = machine.metadata.uid ?? '';
   const nodeName = machine.status?.nodeRef?.name;
   const nowMs = derived.now();
@@ -227,7 +227,7 @@ function snapshotOf(derived: Derived, machine: Machine, live?: { node: Node | un
     kubeletFreshUntilMs: nodeName === undefined ? undefined : freshUntilMs(derived, kubeletLease(nodeName)),
     agentFreshUntilMs: freshUntilMs(derived, agentLease(machine)),
     peers: peers.factsFor(uid),
-    pause: holds.of(uid, { machine, reservation: reservations.ofMachine(uid), jobs: jobsOf(stores, uid) }, nowMs),
+    pause: pauses.of(uid, { machine, reservation: reservations.ofMachine(uid), jobs: jobsOf(stores, uid) }, nowMs),
   });
 }
 

@@ -72,7 +72,7 @@ function judged({ placement, record, cell, to, restores = false, prune }: Judged
 
 const ANY = { maxMachines: '100%', maxDeletions: 500 };
 
-describe('E9: a commit says up to how many machines may be there where it begins', () => {
+describe('E9: a commit limits how many machines may be there where it begins', () => {
   it.each<[string, Judged, number | undefined]>([
     ['as many as the hub asked for, where it begins in its turn', { record: { digest: '40' }, cell: cellOf(38, 40), to: '39' }, 40],
     [

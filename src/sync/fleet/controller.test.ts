@@ -271,7 +271,7 @@ describe('E11: a hub that was deposed', () => {
     await clock.advance(1000);
     startHub(branchAt(next));
     await until(() => fleet().status?.commit === next, 5000);
-    // What it was about to do with c1, it does now; what it looks up again, it finds as it is.
+    // What it was about to do with c1, it does now; what it reads again, it finds as it is.
     Object.assign(late, { head: next, wait: {} });
     stuck.resolve();
     await clock.advance(1000);

@@ -121,7 +121,7 @@ describe.skipIf(!hasGit)('a server that misbehaves leaves what was accepted as i
     });
   });
 
-  it('with silence, for as long as the limits allow, by our clock', async () => {
+  it('that sends nothing, for as long as the limits allow, by our clock', async () => {
     const { source, clock, stillGood } = accepted({ limits: { idleSeconds: 30, requestSeconds: 100 } });
     let drip: (() => void) | undefined;
     world.server.intercept = (request, response) => {
@@ -130,11 +130,11 @@ describe.skipIf(!hasGit)('a server that misbehaves leaves what was accepted as i
       drip = () => response.write('0008NAK\n');
       return true;
     };
-    const silent = source.fetch(first, signal);
-    const silence = failure(silent);
+    const stalled = source.fetch(first, signal);
+    const timeout = failure(stalled);
     await waitFor(() => drip !== undefined);
     await clock.advance(31_000);
-    expect(await silence).toMatchObject({ code: 'GitTimeout', message: expect.stringContaining('sent nothing for 30 s') });
+    expect(await timeout).toMatchObject({ code: 'GitTimeout', message: expect.stringContaining('sent nothing for 30 s') });
 
     drip = undefined;
     const late = failure(source.fetch(first, signal));

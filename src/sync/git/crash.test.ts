@@ -65,7 +65,7 @@ describe.skipIf(!hasGit)('a process that is killed while it fetches (skipped wit
     const head = later ? commit('second', { 'fleet/a': 'two' }) : first;
     const last = later ? first : undefined;
 
-    /** Fetches on a disk that dies at this change, then looks what a new process makes of it. */
+    /** Fetches on a disk that dies at this change, then observes what a new process makes of it. */
     async function kill(killAt: number) {
       const cacheDir = world.folder();
       fs.cpSync(start, cacheDir, { recursive: true });

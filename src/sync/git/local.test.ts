@@ -294,7 +294,7 @@ describe.skipIf(!hasGit)('watching a repository on this disk (skipped without gi
     expect(calls).toBe(3);
   });
 
-  it('stops for good, also while it looks', async () => {
+  it('stops permanently, also while it reads', async () => {
     const { dir, commit } = repository();
     commit('first');
     const clock = fakeClock();

@@ -138,12 +138,12 @@ describe('a finding of a child', () => {
 });
 
 describe('a rendering that gave nothing', () => {
-  const threw = { code: 'RenderThrew', message: 'it threw', next: 'look there' };
+  const threw = { code: 'RenderThrew', message: 'it threw', next: 'check there' };
   it('reports the first finding, and how many more there are', () => {
     expect(new RenderError([threw])).toMatchObject({
       code: 'RenderThrew',
       message: 'it threw',
-      next: 'look there',
+      next: 'check there',
       log: '',
       verdict: true,
     });

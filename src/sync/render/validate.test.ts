@@ -162,7 +162,7 @@ describe('one object', () => {
     [
       'a rule in CEL',
       component('1.0.0', { files: [{ path: '/etc/../x', content: '' }] }),
-      { code: 'SchemaInvalid', path: 'spec.files[0].path', message: 'must not hold "..", got "/etc/../x"' },
+      { code: 'SchemaInvalid', path: 'spec.files[0].path', message: 'must not contain "..", got "/etc/../x"' },
     ],
     [
       'a rule in CEL about the whole',

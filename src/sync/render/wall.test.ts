@@ -39,7 +39,7 @@ it('the last wall always works and is the weakest', () => {
   ]);
 });
 
-it('I2: a system that lets anybody make namespaces has a wall of them', ({ skip }) => {
+it('I2: a system that lets any user make namespaces has a wall of them', ({ skip }) => {
   const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--pid', '--ipc', '--uts', '--fork'];
   const { status } = spawnSync('unshare', [...namespaces, 'mount', '-t', 'tmpfs', 'none', '/mnt'], { timeout: 20_000 });
   if (status !== 0) skip('namespaces are not to be had here');

@@ -804,7 +804,7 @@ describe('what the hub records of a unit', () => {
   });
 });
 
-it('E2: evidence for what is in no namespace is looked up where it is', async () => {
+it('E2: evidence for what is in no namespace is read where it is', async () => {
   const set: KubeObject & { spec: object } = {
     apiVersion: API_VERSION,
     kind: 'MachineComponentSet',

@@ -208,7 +208,7 @@ const content = (name: string): unknown =>
 const writes = (server: FakeApiServer): ApiRequest[] => server.requests.filter(({ method }) => method !== 'GET');
 
 /** How often a hub of one fleet has observed the clusters by now: it reads the kubeconfig of each then. */
-const looks = (): number => hub.requests.filter(({ method, path }) => method === 'GET' && path.endsWith('/secrets/cluster-prod')).length;
+const reads = (): number => hub.requests.filter(({ method, path }) => method === 'GET' && path.endsWith('/secrets/cluster-prod')).length;
 
 /** How often a decision was made again on what the API server has: only then the Fleet is read. */
 const decidedAgain = (): number => hub.requests.filter(({ method, path }) => method === 'GET' && path.endsWith('/fleets/main')).length;
@@ -247,7 +247,7 @@ describe('a rollout', () => {
     );
     await clock.advance(10_000);
     const before = [hub, ...cells.values()].map((server) => writes(server).length);
-    const looked = looks();
+    const earlier = reads();
     const again = decidedAgain();
     expect(again).toBeGreaterThan(0);
     await clock.advance(300_000);
@@ -255,7 +255,7 @@ describe('a rollout', () => {
     expect(decidedAgain()).toBe(again);
     expect([hub, ...cells.values()].map((server) => writes(server).length)).toEqual(before);
     // Once a minute, for what could have changed unseen.
-    expect(looks() - looked).toBeLessThanOrEqual(6);
+    expect(reads() - earlier).toBeLessThanOrEqual(6);
     expect(log.lines.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
   });
 
@@ -418,9 +418,9 @@ describe('a step that fails', () => {
     hub.put(Fleets, { ...fleet, status: { ...fleet.status, clusters: ['prod'] } });
     await until(done(name), 10_000);
     await clock.advance(10_000);
-    const looked = looks();
+    const earlier = reads();
     await clock.advance(60_000);
-    expect(looks() - looked).toBeLessThanOrEqual(6);
+    expect(reads() - earlier).toBeLessThanOrEqual(6);
   });
 
   it('since its unit could not be kept reports it', async () => {
@@ -497,7 +497,7 @@ describe('a step that fails', () => {
 });
 
 describe('what is removed', () => {
-  it('is looked for again soon while it is held, and then forgotten', async () => {
+  it('is read again soon while a finalizer keeps it, and then forgotten', async () => {
     startHub();
     await until(done(commit({ [UNIT]: settings('1') })), 10_000);
     for (const name of CELLS) {
@@ -510,12 +510,12 @@ describe('what is removed', () => {
     await until(() => record('test')?.begun === 'Removal', 5000);
     await clock.advance(9000);
     expect(record('test')?.inventory).toHaveLength(1);
-    const looks = (): number => cell('test').requests.filter(({ path }) => path.endsWith('/configmaps/settings')).length;
-    const before = looks();
+    const reads = (): number => cell('test').requests.filter(({ path }) => path.endsWith('/configmaps/settings')).length;
+    const before = reads();
     await clock.advance(10_000);
     // Every two seconds, twice asked each time at most.
-    expect(looks() - before).toBeGreaterThanOrEqual(4);
-    expect(looks() - before).toBeLessThanOrEqual(12);
+    expect(reads() - before).toBeGreaterThanOrEqual(4);
+    expect(reads() - before).toBeLessThanOrEqual(12);
     cell('test').remove(ConfigMaps, { namespace: 'web', name: 'settings' });
     await until(() => record('test')?.removal?.at !== undefined, 2500);
     cell('prod').remove(ConfigMaps, { namespace: 'web', name: 'settings' });
@@ -707,7 +707,7 @@ describe('a cell', () => {
     connecting.set('test', slow.promise);
     startHub();
     const name = commit({ [UNIT]: settings('1') });
-    await until(() => looks() > 0, 1000);
+    await until(() => reads() > 0, 1000);
     hub.watches.stall();
     const [rollout] = hub.objects(Rollouts);
     if (rollout === undefined) throw new Error('no Rollout');
@@ -1244,10 +1244,10 @@ describe('E8: what live objects are compared with', () => {
       expect(rendered).toHaveLength(times);
     }
     renders.set(lost, found);
-    const looked = looks();
+    const earlier = reads();
     await until(() => placement(name, 'prod')?.phase === 'Verified' && placement(name, 'prod')?.message === undefined, 13_000);
-    // It did not look for it all the time meanwhile.
-    expect(looks() - looked).toBeLessThanOrEqual(4);
+    // It did not read it all the time meanwhile.
+    expect(reads() - earlier).toBeLessThanOrEqual(4);
     await clock.advance(130_000);
     expect(rendered).toEqual(Array.from({ length: 6 }, () => lost));
     await prod.patch(MachineComponentSets, { name: 'kubelet' }, { merge: { spec: { version: '6' } } }, { fieldManager: 'kubectl-edit' });
@@ -1360,7 +1360,7 @@ describe('E8: what live objects are compared with', () => {
     );
   });
 
-  it('is asked for of no cell that is away, and is no reason to look more often', async () => {
+  it('is asked for of no cell that is away, and is no reason to observe more often', async () => {
     recordOn('test', [{ ...known, commit: 'c8' }]);
     hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });
     commit({ [unit]: componentSet }, { clusters: ['prod'] });
@@ -1371,11 +1371,11 @@ describe('E8: what live objects are compared with', () => {
     hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' });
     await until(() => reachable('prod')?.status === 'False', 20_000);
     await clock.advance(120_000);
-    const looked = looks();
+    const earlier = reads();
     const before = rendered.length;
     await clock.advance(60_000);
     // Every five seconds, as for each cell that is away, and once a minute for each object that could have changed unseen.
-    expect(looks() - looked).toBeLessThanOrEqual(18);
+    expect(reads() - earlier).toBeLessThanOrEqual(18);
     expect(new Set(rendered)).toEqual(new Set([lost]));
     expect(rendered).toHaveLength(before);
   });

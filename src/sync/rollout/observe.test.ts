@@ -346,7 +346,7 @@ describe('a set that is there', () => {
     expect(bare?.state === 'Present' && bare.unknown === true).toBe(false);
   });
 
-  it('is not another where only the time differs at which it was begun, whoever wrote that', () => {
+  it('is not another where only the time differs at which it was begun, by any writer', () => {
     const found = applied('A', 'Forward');
     const annotations = { [ANNOTATIONS.writtenAt]: '2026-01-03T00:00:00.000Z' };
     const record = recordOf(SET, 'A', { writtenAt: '2026-01-02T00:00:00.000Z' });

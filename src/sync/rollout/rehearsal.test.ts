@@ -164,7 +164,7 @@ function world() {
         },
       ];
     },
-    /** Looks until nothing is left to do now; reports when it would observe again, seconds from now. */
+    /** Observes until nothing is left to do now; reports when it would observe again, seconds from now. */
     settle(): number | undefined {
       for (let turn = 0; turn < 20; turn += 1) {
         const cluster = {

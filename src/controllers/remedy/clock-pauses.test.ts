@@ -3,7 +3,7 @@ import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine, MachineStatus } from '../../api/machine.ts';
 import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
-import { createHolds, isHeld, type HoldInput } from './hold.ts';
+import { createClockPauses, isPaused, type ClockInput } from './clock-pauses.ts';
 
 const NOW = Date.parse('2026-01-01T01:00:00Z');
 const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
@@ -46,7 +46,7 @@ const job = (status: RemedyOperationJobStatus): RemedyOperationJob => ({
   },
   status,
 });
-const input = (given: Partial<HoldInput>): HoldInput => ({ machine: machine(), reservation: undefined, jobs: [], ...given });
+const input = (given: Partial<ClockInput>): ClockInput => ({ machine: machine(), reservation: undefined, jobs: [], ...given });
 const ordered = { operation: { id: 'reservation', epoch: 1, kind: 'Repair' as const, notAfter: iso(900) } };
 
 describe('F2: a reservation stops the clocks of a machine', () => {
@@ -100,11 +100,11 @@ describe('F2: a reservation stops the clocks of a machine', () => {
       false,
     ],
     ['not of a job that is gone', { reservation: reservation('Repair') }, false],
-  ])('%s', (_name, given, expected) => expect(isHeld(input(given))).toBe(expected));
+  ])('%s', (_name, given, expected) => expect(isPaused(input(given))).toBe(expected));
 });
 
 describe('clocks begin again', () => {
-  const of = (given: Partial<HoldInput>) => createHolds().of('m', input(given), NOW).releasedAtMs;
+  const of = (given: Partial<ClockInput>) => createClockPauses().of('m', input(given), NOW).releasedAtMs;
 
   it('after the last disruption, not the end of the reservation that is still there', () => {
     expect(of({ machine: machine({ lastDisruption: iso(-500) }) })).toBe(NOW - 500_000);
@@ -130,27 +130,27 @@ describe('clocks begin again', () => {
   });
 
   it('not by what an older object shows later, and from the start where a machine is forgotten', () => {
-    const holds = createHolds();
-    holds.of('m', input({ reservation: reservation('Change', 'set') }), NOW);
-    expect(holds.of('m', input({}), NOW + 7).releasedAtMs).toBe(NOW + 7);
+    const pauses = createClockPauses();
+    pauses.of('m', input({ reservation: reservation('Change', 'set') }), NOW);
+    expect(pauses.of('m', input({}), NOW + 7).releasedAtMs).toBe(NOW + 7);
     const old = input({ jobs: [job({ phase: 'Failed', operationID: 'reservation', finishedAt: iso(-5) })] });
-    expect(holds.of('m', old, NOW + 99).releasedAtMs).toBe(NOW + 7);
-    expect(holds.of('other', old, NOW + 99).releasedAtMs).toBe(NOW - 5000);
-    holds.forget('m');
-    expect(holds.of('m', input({}), NOW + 100)).toEqual({ paused: false, releasedAtMs: undefined });
+    expect(pauses.of('m', old, NOW + 99).releasedAtMs).toBe(NOW + 7);
+    expect(pauses.of('other', old, NOW + 99).releasedAtMs).toBe(NOW - 5000);
+    pauses.forget('m');
+    expect(pauses.of('m', input({}), NOW + 100)).toEqual({ paused: false, releasedAtMs: undefined });
   });
 
   it('when a hold is seen to end, also where objects show something else', () => {
-    const holds = createHolds();
-    expect(holds.of('m', input({ reservation: reservation('Change', 'set') }), NOW)).toEqual({ paused: true, releasedAtMs: undefined });
-    expect(holds.of('m', input({}), NOW + 7)).toEqual({ paused: false, releasedAtMs: NOW + 7 });
-    expect(holds.of('m', input({}), NOW + 99)).toEqual({ paused: false, releasedAtMs: NOW + 7 });
+    const pauses = createClockPauses();
+    expect(pauses.of('m', input({ reservation: reservation('Change', 'set') }), NOW)).toEqual({ paused: true, releasedAtMs: undefined });
+    expect(pauses.of('m', input({}), NOW + 7)).toEqual({ paused: false, releasedAtMs: NOW + 7 });
+    expect(pauses.of('m', input({}), NOW + 99)).toEqual({ paused: false, releasedAtMs: NOW + 7 });
   });
 
   it('at once, where a clock that was ahead wrote the end: ours does not wait until it has caught up', () => {
-    const holds = createHolds();
+    const pauses = createClockPauses();
     const ahead = input({ jobs: [job({ phase: 'Failed', operationID: 'reservation', finishedAt: iso(3600) })] });
-    expect(holds.of('m', ahead, NOW).releasedAtMs).toBe(NOW);
-    expect(holds.of('m', ahead, NOW + 60_000).releasedAtMs).toBe(NOW);
+    expect(pauses.of('m', ahead, NOW).releasedAtMs).toBe(NOW);
+    expect(pauses.of('m', ahead, NOW + 60_000).releasedAtMs).toBe(NOW);
   });
 });
