@@ -436,7 +436,7 @@ test('runs and stores are counted, and a controller that has ended shows no queu
   }).run();
   expect(shown('kubenode_store_failures_total')).toEqual(['{resource="nodes"} 0']);
   // Nothing was listed: its age is not known.
-  expect(shown('kubenode_store_quiet_seconds')).toEqual([]);
+  expect(shown('kubenode_store_stale_seconds')).toEqual([]);
   await settle();
   failing = false;
   await clock.advance(5000);
@@ -453,7 +453,7 @@ test('runs and stores are counted, and a controller that has ended shows no queu
     'failures_total{resource="nodes"} 1',
     'lists_total{resource="nodes"} 1',
     'objects{resource="nodes"} 3',
-    expect.stringMatching(/^quiet_seconds\{resource="nodes"\} [0-4]\.[0-9]+$/),
+    expect.stringMatching(/^stale_seconds\{resource="nodes"\} [0-4]\.[0-9]+$/),
   ]);
   stopped.abort(new Error('stop'));
   await Promise.all([done, counted.done(), uncounted.done()]);

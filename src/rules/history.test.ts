@@ -81,11 +81,11 @@ it('names every error in a history', () => {
 it('names a field that a history does not have, and the values that one may have', () => {
   const errors = (value: object) => parseHistory({ name: 'h', expect: [], events: [{ at: 0 }], ...value }).errors;
   expect(errors({ foo: 1 })).toEqual([{ path: 'foo', message: 'unknown field', hint: 'remove it' }]);
-  expect(errors({ events: [{ at: 0, agent: 'Dead' }] })).toMatchObject([{ path: 'events[0].agent', hint: 'write one of Alive, Silent' }]);
+  expect(errors({ events: [{ at: 0, agent: 'Dead' }] })).toMatchObject([{ path: 'events[0].agent', hint: 'write one of Alive, Stale' }]);
   expect(errors({ name: 3 })).toMatchObject([{ path: 'name', hint: 'write it as the history format defines' }]);
 });
 
-it('a rule that reads nothing it can know ends quietly', async () => {
+it('a rule that reads nothing it can know ends without a failure', async () => {
   const { jobs, last } = await replay([rule('r', { when: { all: [bad('Nowhere')] } })], history([{ at: 0 }]));
   expect([jobs, last[0]?.truth]).toEqual([[], 'Unknown']);
 });

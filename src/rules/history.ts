@@ -33,7 +33,7 @@ const peerCounts = Type.Object(
   },
   closed,
 );
-const alive = Type.Enum(['Alive', 'Silent']);
+const alive = Type.Enum(['Alive', 'Stale']);
 
 export const historyEvent = Type.Object(
   {
@@ -63,7 +63,7 @@ export const historyEvent = Type.Object(
     ),
     peers: Type.Optional(Type.Object(Object.fromEntries(PEER_SCOPES.map((scope) => [scope, Type.Optional(peerCounts)])), closed)),
     detectors: Type.Optional(
-      Type.Enum(['Alive', 'Silent', 'Restarted'], {
+      Type.Enum(['Alive', 'Stale', 'Restarted'], {
         description: 'Node Problem Detector; when it restarts it sets its conditions to False with a new transition',
       }),
     ),

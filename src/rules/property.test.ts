@@ -50,7 +50,7 @@ const change: fc.Arbitrary<Omit<Event, 'at'>> = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom<Omit<Event, 'at'>>({ acted: 'Succeeded' }, { acted: 'TransientFailure' }) },
   { weight: 1, arbitrary: fc.constant<Omit<Event, 'at'>>({ boot: true, detectors: 'Restarted' }) },
   { weight: 1, arbitrary: fc.constantFrom<Omit<Event, 'at'>>({ operation: 'Begins' }, { operation: 'Ends' }) },
-  { weight: 1, arbitrary: fc.constantFrom<Omit<Event, 'at'>>({ detectors: 'Silent' }, { detectors: 'Alive' }) },
+  { weight: 1, arbitrary: fc.constantFrom<Omit<Event, 'at'>>({ detectors: 'Stale' }, { detectors: 'Alive' }) },
 );
 const START: Event = { at: 0, conditions: { KernelDeadlock: 'False', KubeletUnhealthy: 'False' } };
 

@@ -85,7 +85,7 @@ describe('it reports what is found, and why none is', () => {
     return last[0]?.facts[1]?.found;
   };
   const of = (fact: string, value: unknown = 'x', rest: Partial<Leaf> = {}): Leaf => ({ fact, operator: 'equal', value, ...rest });
-  const stale: History['events'] = [FULL, { at: 10, detectors: 'Silent' }, { at: 700 }];
+  const stale: History['events'] = [FULL, { at: 10, detectors: 'Stale' }, { at: 700 }];
   const unsure: History['events'] = [{ at: 0, conditions: { A: 'Unknown' } }];
 
   it('of a condition', async () => {
@@ -133,7 +133,7 @@ describe('it reports what is found, and why none is', () => {
     expect(await found(of('machine.provider'), FULL)).toBe('unknown: no provider made it');
     expect(await found(of('machine.failureDomain'), FULL)).toBe('unknown: it is not set');
     expect(await found(of('machine.condition.E.status', 'True'), FULL)).toBe('unknown: the Machine has no condition E');
-    const lost: History['events'] = [FULL, { at: 10, agent: 'Silent' }, { at: 60 }];
+    const lost: History['events'] = [FULL, { at: 10, agent: 'Stale' }, { at: 60 }];
     expect(await found(of('machine.condition.D.status', 'False'), ...lost)).toBe(`"Unknown": the agent's Lease is not fresh`);
     expect(await found(of('machine.condition.D.reason'), ...lost)).toBe(`unknown: the agent's Lease is not fresh`);
     expect(await found(of('component.kubelet.version'), ...lost)).toBe(`unknown: the agent's Lease is stale`);
@@ -264,7 +264,7 @@ describe('what the agent reports', () => {
     const outdated: Leaf = { fact: 'component.kubelet.upToDate', operator: 'equal', value: false };
     const late: History['events'] = [
       { ...FULL, components: { kubelet: { wanted: '1', version: '1', state: 'Healthy' } } },
-      { at: 10, agent: 'Silent' },
+      { at: 10, agent: 'Stale' },
       { at: 100, components: { kubelet: { wanted: '2' } } },
     ];
     expect(await fired([outdated], late)).toEqual([]);

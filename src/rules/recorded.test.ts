@@ -111,7 +111,7 @@ describe('the machine of a history', () => {
   });
 
   it('has heartbeats of its own clock, and none of a component that does not report', () => {
-    const found = world({ conditions: { Ours: 'True' }, clockSkewSeconds: 5 }, { kubelet: 'Silent' }, { kubelet: 'Silent' });
+    const found = world({ conditions: { Ours: 'True' }, clockSkewSeconds: 5 }, { kubelet: 'Stale' }, { kubelet: 'Stale' });
     const beats = nodeAt(found, 300).status?.conditions?.map(({ type, lastHeartbeatTime }) => [
       type,
       (Date.parse(lastHeartbeatTime ?? '') - found.startMs) / 1000,

@@ -42,7 +42,7 @@ export class RecordedMachine {
     if (event.clockSkewSeconds !== undefined) this.#skewMs = event.clockSkewSeconds * 1000;
     for (const who of ['detectors', 'kubelet', 'agent'] as const) {
       const state = event[who];
-      if (state === 'Silent') this.#lastReportMs[who] ??= nowMs;
+      if (state === 'Stale') this.#lastReportMs[who] ??= nowMs;
       else if (state !== undefined) delete this.#lastReportMs[who];
     }
     if (event.detectors === 'Restarted')

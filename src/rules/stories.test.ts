@@ -33,13 +33,13 @@ it('kubelets lost their API path (MCM #679): with many unhealthy peers the rule 
     healedWhen: { condition: 'Ready', is: 'True', forSeconds: 60 },
   });
   const rack = (unhealthy: number) => ({ peers: { rack: { total: 10, unhealthy } } });
-  expect(await jobsOf([guarded], [{ at: 10, kubelet: 'Silent', ...rack(9) }], { untilSeconds: 3000 })).toEqual([]);
+  expect(await jobsOf([guarded], [{ at: 10, kubelet: 'Stale', ...rack(9) }], { untilSeconds: 3000 })).toEqual([]);
   const passes: History['events'] = [
-    { at: 10, kubelet: 'Silent', ...rack(9) },
+    { at: 10, kubelet: 'Stale', ...rack(9) },
     { at: 500, ...rack(1) },
   ];
   expect(await jobsOf([guarded], passes, { untilSeconds: 600 })).toEqual(['not-ready Reboot 530 Open']);
-  const { last } = await run([guarded], [{ at: 10, kubelet: 'Silent', ...rack(9) }]);
+  const { last } = await run([guarded], [{ at: 10, kubelet: 'Stale', ...rack(9) }]);
   expect(last[0]?.missing).toEqual(['peers.rack.unhealthyPercent is below 20; found 90']);
 });
 
@@ -202,7 +202,7 @@ it('nor while it goes on under another reason, or while it is unknown whether it
   const events: History['events'] = [
     ill(100),
     { at: 300, conditions: { KernelDeadlock: { status: 'True', reason: 'Another' } } },
-    { at: 400, detectors: 'Silent' },
+    { at: 400, detectors: 'Stale' },
     { at: 3000, detectors: 'Alive' },
   ];
   expect(await jobsOf([page], events)).toEqual(['page Human 130 NeedsHuman']);

@@ -75,7 +75,7 @@ describe('a dead detector leaves stale conditions behind', () => {
     const slow = rule('slow', { holdsForSeconds: 900 });
     const dead: History['events'] = [
       { at: 100, conditions: { KernelDeadlock: 'True' } },
-      { at: 110, detectors: 'Silent' },
+      { at: 110, detectors: 'Stale' },
     ];
     expect(await jobsOf([slow], dead, { untilSeconds: 7200 })).toEqual([]);
     expect(await jobsOf([slow], dead.slice(0, 1), { untilSeconds: 1001 })).toEqual(['Reboot 1000 Open']);
@@ -88,14 +88,14 @@ describe('a dead detector leaves stale conditions behind', () => {
       healedWhen: { condition: 'Ready', is: 'True', forSeconds: 60 },
     });
     // 40 s until its Lease is stale, and the 120 s of the rule.
-    expect(await jobsOf([notReady], [{ at: 100, kubelet: 'Silent' }], { untilSeconds: 300 })).toEqual(['Reboot 260.001 Open']);
+    expect(await jobsOf([notReady], [{ at: 100, kubelet: 'Stale' }], { untilSeconds: 300 })).toEqual(['Reboot 260.001 Open']);
   });
 
   it('nor prove that anything was healed', async () => {
     const events: History['events'] = [
       { at: 100, conditions: { KubeletUnhealthy: 'True' } },
       { at: 161, conditions: { KubeletUnhealthy: 'False' } },
-      { at: 162, detectors: 'Silent' },
+      { at: 162, detectors: 'Stale' },
       { at: 163, acted: 'Succeeded' },
     ];
     expect(await jobsOf([kubelet], events, { untilSeconds: 3000 })).toEqual(['RestartComponent 160 Failed 760']);
@@ -128,7 +128,7 @@ describe('Events are lossy', () => {
     };
     const stale: History['events'] = [
       { at: 100, conditions: { KubeletUnhealthy: 'True' } },
-      { at: 110, detectors: 'Silent' },
+      { at: 110, detectors: 'Stale' },
       { at: 2000, detectors: 'Alive' },
     ];
     expect(await jobsOf([rule('often', often)], stale, { untilSeconds: 3000 })).toEqual([]);

@@ -6,7 +6,7 @@ import type { Stored } from '../../src/api/wire.ts';
 import { contentFrom, idOf, targetsOf } from '../../src/controllers/machine-component-set/content.ts';
 import { isInEffect, unrecordedFailure } from '../../src/controllers/machine-component-set/entries.ts';
 import { idOfVerified, isVerified } from '../../src/controllers/machine-component-set/evidence.ts';
-import { AGENT_SILENT } from '../../src/controllers/machine-component-set/failure-reasons.ts';
+import { AGENT_STALE } from '../../src/controllers/machine-component-set/failure-reasons.ts';
 import { isDeleting, selects } from '../../src/controllers/shared/selection.ts';
 import { remember, type Call, type SetSlot, type World } from './component-set-world.ts';
 
@@ -43,7 +43,7 @@ function failing(world: World, set: ComponentSet): ReadonlySet<string> {
       isInEffect({ setRevision, ...(rolloutID === undefined ? {} : { rolloutID }) }, countedOf(set), set.spec.rolloutID),
   );
   const present = world.machines.flatMap(({ object }) => (object !== undefined && hasFailed(set, object) ? [object.metadata.uid] : []));
-  return new Set([...recorded.flatMap(({ uid, reason }) => (uid === undefined || reason === AGENT_SILENT ? [] : [uid])), ...present]);
+  return new Set([...recorded.flatMap(({ uid, reason }) => (uid === undefined || reason === AGENT_STALE ? [] : [uid])), ...present]);
 }
 
 /** Whether the set has announced that it gives this. */
@@ -156,7 +156,7 @@ function brokenByStatus(world: World, before: ComponentSet, after: ComponentSet)
     const lost = (before.status?.failures ?? []).find(
       ({ uid, reason, setRevision, rolloutID }) =>
         !kept.has(uid) &&
-        reason !== AGENT_SILENT &&
+        reason !== AGENT_STALE &&
         setRevision !== undefined &&
         isInEffect({ setRevision, ...(rolloutID === undefined ? {} : { rolloutID }) }, countedOf(after), after.spec.rolloutID),
     );

@@ -59,7 +59,7 @@ export const nodeRemedierSpec = Type.Object({
 export const nodeRemedierStatus = Type.Object({
   observedGeneration: Type.Optional(Type.Integer()),
   acceptedDigest: Type.Optional(Type.String({ description: 'spec.unitDigest that Accepted is about' })),
-  mistakes: Type.Optional(
+  validationErrors: Type.Optional(
     atomic(Type.Object({ path: Type.String(), message: Type.String(), hint: Type.String() }), {
       maxItems: 20,
       description: 'why it is not accepted; such a rule never runs',

@@ -172,7 +172,7 @@ async function joined(cell: Cell, machine: Stored<Machine>, withinMs: number, si
         `the agent of ${nameOf(last)} is not admitted: ${admitted.message}`,
         `kubenode why ${last.metadata.name}`,
       );
-    const isStale = findCondition(last.status?.conditions, 'Ready')?.reason === 'AgentSilent';
+    const isStale = findCondition(last.status?.conditions, 'Ready')?.reason === 'AgentStale';
     return last.status?.agent === undefined || isStale ? undefined : last;
   });
   if (found !== undefined) return found;

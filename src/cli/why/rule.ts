@@ -11,8 +11,9 @@ export function ruleLines(rule: Stored<NodeRemedier>, jobs: readonly Stored<Reme
   const lines = [
     `rule/${metadata.name}  ${spec.mode ?? 'Shadow'}, ${current ? `Accepted ${accepted?.status ?? 'Unknown'}` : 'not reconciled yet'}`,
   ];
-  for (const { path, message, hint } of status?.mistakes ?? []) lines.push(`  ${path}: ${message}`, `    hint: ${hint}`);
-  if (accepted?.status === 'False' && (status?.mistakes ?? []).length === 0) lines.push(`  ${accepted.reason}: ${accepted.message}`);
+  for (const { path, message, hint } of status?.validationErrors ?? []) lines.push(`  ${path}: ${message}`, `    hint: ${hint}`);
+  if (accepted?.status === 'False' && (status?.validationErrors ?? []).length === 0)
+    lines.push(`  ${accepted.reason}: ${accepted.message}`);
   const { counters } = status ?? {};
   if (counters !== undefined)
     lines.push(

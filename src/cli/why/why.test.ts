@@ -454,7 +454,7 @@ it('why a rollout waits: unit by unit and cluster by cluster', async () => {
 it('why a rule does nothing: its validation errors, its mode and its jobs', async () => {
   const status = {
     observedGeneration: 1,
-    mistakes: [{ path: 'spec.when.all', message: 'is empty', hint: 'name at least one condition' }],
+    validationErrors: [{ path: 'spec.when.all', message: 'is empty', hint: 'name at least one condition' }],
     counters: { since: before(3600), wouldBeJobs: 2, jobs: 0, succeeded: 0, failed: 0, needsHuman: 0 },
     conditions: [{ type: 'Accepted', status: 'False' as const, reason: 'RuleInvalid', message: 'm', lastTransitionTime: before(9) }],
   };

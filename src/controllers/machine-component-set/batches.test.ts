@@ -786,7 +786,7 @@ describe('B6: offline machines', () => {
     const [name = ''] = world.given('2.0.0');
     await kubeletAlone(world, name, 80);
     expect(world.condition('Halted')).toBe('True/MaxFailed');
-    expect(world.status().failures).toMatchObject([{ machine: `web/${name}`, reason: 'AgentSilent' }]);
+    expect(world.status().failures).toMatchObject([{ machine: `web/${name}`, reason: 'AgentStale' }]);
     expect(world.given('2.0.0')).toEqual([name]);
     const agent = world.agents.get(name);
     if (agent !== undefined) agent.online = true;

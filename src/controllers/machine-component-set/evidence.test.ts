@@ -238,7 +238,7 @@ describe('E3: verified on a machine', () => {
     const agent = world.agents.get('m0');
     if (agent !== undefined) agent.online = false;
     await world.rounds(25);
-    expect(upToDate()).toBe('Unknown/AgentSilent');
+    expect(upToDate()).toBe('Unknown/AgentStale');
   });
 });
 

@@ -130,8 +130,8 @@ describe('B4: the record of failures', () => {
     expect(found([standing('a', { entry: { ...entry, failed } })])).toStrictEqual([
       { machine: 'web/a', uid: 'uid-a', setRevision: 5, attempt: 2, reason: 'ProbesFailed', message: 'x'.repeat(256), at: AT },
     ]);
-    expect(found([standing('a', { failure: { reason: 'AgentSilent', message: 'm' } })], undefined, 'again')).toStrictEqual([
-      { machine: 'web/a', uid: 'uid-a', setRevision: 7, attempt: 3, rolloutID: 'again', reason: 'AgentSilent', message: 'm', at: AT },
+    expect(found([standing('a', { failure: { reason: 'AgentStale', message: 'm' } })], undefined, 'again')).toStrictEqual([
+      { machine: 'web/a', uid: 'uid-a', setRevision: 7, attempt: 3, rolloutID: 'again', reason: 'AgentStale', message: 'm', at: AT },
     ]);
     expect(found([standing('a', { entry: undefined })])).toMatchObject([{ setRevision: 7, attempt: 1, reason: 'Unknown', message: '' }]);
     expect(found([standing('a', { hasFailed: false })])).toEqual([]);
@@ -155,7 +155,7 @@ describe('B4: the record of failures', () => {
   });
 
   test('B6: forgets that an agent was stale once it proves otherwise, and not before', () => {
-    const stale = record('a', { reason: 'AgentSilent' });
+    const stale = record('a', { reason: 'AgentStale' });
     const well = standing('a', { hasFailed: false });
     expect(found([well], [stale])).toEqual([]);
     expect(found([standing('a')], [stale])).toEqual([stale]);

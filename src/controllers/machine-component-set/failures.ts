@@ -2,7 +2,7 @@ import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { keyOf } from '../../api/resource.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { isInEffect } from './entries.ts';
-import { AGENT_SILENT } from './failure-reasons.ts';
+import { AGENT_STALE } from './failure-reasons.ts';
 import type { Standing } from './standing.ts';
 
 export type FailureRecord = NonNullable<NonNullable<MachineComponentSet['status']>['failures']>[number];
@@ -29,7 +29,7 @@ export function failuresOf(
       uid !== undefined &&
       setRevision !== undefined &&
       isInEffect({ setRevision, ...(then === undefined ? {} : { rolloutID: then }) }, revision, rolloutID) &&
-      (reason !== AGENT_SILENT || !present.has(uid) || failing.has(uid)),
+      (reason !== AGENT_STALE || !present.has(uid) || failing.has(uid)),
   );
   const known = new Set(kept.map(({ uid }) => uid));
   const found = [...failing]

@@ -158,7 +158,7 @@ describe('B6: an agent that stops under new content while its kubelet lives', ()
   const alone: Change = { agentUnseenMs: 600_001, unseenMs: 600_000, agentFresh: false };
 
   test('has failed at it', () => {
-    expect(standing(alone)).toMatchObject({ hasFailed: true, isGiven: false, isAside: false, failure: { reason: 'AgentSilent' } });
+    expect(standing(alone)).toMatchObject({ hasFailed: true, isGiven: false, isAside: false, failure: { reason: 'AgentStale' } });
   });
 
   test.each<[string, Change]>([

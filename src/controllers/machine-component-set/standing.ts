@@ -3,7 +3,7 @@ import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import { SHORTEST_OFFLINE_SECONDS, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { idOf, targetsOf, type Content, type CountedContent, type Targets } from './content.ts';
 import { exhausted, isInEffect, unrecordedFailure, type Failure } from './entries.ts';
-import { AGENT_SILENT } from './failure-reasons.ts';
+import { AGENT_STALE } from './failure-reasons.ts';
 import { isNew, isUnreported } from './new-machine.ts';
 import { isVerified, missingEvidence } from './evidence.ts';
 import type { MemberView, SetView } from './observe.ts';
@@ -148,7 +148,7 @@ function lostBy(view: MemberView, entry: ComponentEntry, asksTarget: boolean, li
   const isStaleAlone = view.agentUnseenMs > limitMs && view.unseenMs <= limitMs;
   if (!isStaleAlone || !asksTarget || entry.failed !== undefined || entry.lane === 'Restore' || isVerified(view.machine, entry))
     return undefined;
-  return { reason: AGENT_SILENT, message: `the agent has not renewed its Lease since it was given ${entry.version}, and the kubelet has` };
+  return { reason: AGENT_STALE, message: `the agent has not renewed its Lease since it was given ${entry.version}, and the kubelet has` };
 }
 
 /** How many machines may be set aside before the set halts. */

@@ -39,7 +39,7 @@ describe('the status of a rule', () => {
       counters: { since: iso(0), wouldBeJobs: 0, jobs: 0, succeeded: 0, failed: 0, needsHuman: 0 },
       conditions: [{ type: 'Accepted', status: 'True', reason: 'Accepted', message: '', observedGeneration: 2 }],
     });
-    expect(first).not.toHaveProperty('mistakes');
+    expect(first).not.toHaveProperty('validationErrors');
     expect(first).not.toHaveProperty('lastJob');
     expect(first).not.toHaveProperty('acceptedDigest');
     // Servers write whole seconds.
@@ -67,12 +67,12 @@ describe('the status of a rule', () => {
   test('one that is not sound names why, within bounds, and counts nothing', () => {
     const one = [validationError('spec.when', 'is wrong', 'write another')];
     expect(ruleStatus({ nowMs: NOW, rule: rule(), errors: one, jobs: [] })).toMatchObject({
-      mistakes: [{ path: 'spec.when', message: 'is wrong', hint: 'write another' }],
+      validationErrors: [{ path: 'spec.when', message: 'is wrong', hint: 'write another' }],
       conditions: [{ status: 'False', reason: 'Refused', message: 'spec.when: is wrong; hint: write another' }],
     });
     const many = Array.from({ length: 40 }, (_, index) => validationError(`spec.${index}`, 'x'.repeat(100), 'write another'));
     const refused = ruleStatus({ nowMs: NOW, rule: rule(), errors: many, jobs: [] });
-    expect(refused.mistakes).toHaveLength(20);
+    expect(refused.validationErrors).toHaveLength(20);
     expect(refused.conditions?.[0]?.message).toHaveLength(1024);
     expect(refused.conditions?.[0]?.message.endsWith('…')).toBe(true);
     expect(refused).not.toHaveProperty('counters');

@@ -48,7 +48,7 @@ export function ruleStatus(view: RuleView): RuleStatus {
   return {
     ...(generation === undefined ? {} : { observedGeneration: generation }),
     ...(rule.spec.unitDigest === undefined ? {} : { acceptedDigest: rule.spec.unitDigest }),
-    ...(accepted ? {} : { mistakes: errors.slice(0, MAX_ERRORS).map(({ path, message, hint }) => ({ path, message, hint })) }),
+    ...(accepted ? {} : { validationErrors: errors.slice(0, MAX_ERRORS).map(({ path, message, hint }) => ({ path, message, hint })) }),
     ...(counters === undefined ? {} : { counters }),
     ...(lastJob === undefined ? {} : { lastJob }),
     conditions,

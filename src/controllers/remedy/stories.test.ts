@@ -394,7 +394,7 @@ describe('case 22: rules', () => {
     await cell.rule('back', { when: { all: [good('KernelDeadlock')] }, healedWhen: { condition: 'Ready', is: 'True', forSeconds: 10 } });
     const refused = await cell.until(async () => ((await accepted('back'))?.status === 'False' ? accepted('back') : undefined));
     expect(refused.message).toContain('undo each other');
-    expect((await cell.client.get(NodeRemediers, { name: 'back' })).status?.mistakes?.[0]?.path).toBe('spec.healedWhen');
+    expect((await cell.client.get(NodeRemediers, { name: 'back' })).status?.validationErrors?.[0]?.path).toBe('spec.healedWhen');
     expect((await accepted('hung'))?.status).toBe('True');
     await restart();
     expect((await accepted('hung'))?.status).toBe('True');
@@ -408,7 +408,7 @@ describe('case 22: rules', () => {
     await cell.pass(60);
     expect((await cell.jobs()).map((job) => job.spec.rule)).toEqual(['hung']);
     expect((await cell.client.get(NodeRemediers, { name: 'typo' })).status).toMatchObject({
-      mistakes: [{ path: 'spec.when.all[0].fact' }],
+      validationErrors: [{ path: 'spec.when.all[0].fact' }],
     });
   });
 });

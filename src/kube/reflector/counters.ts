@@ -20,7 +20,7 @@ export function storeCounters(metrics: Metrics, { group, plural }: Resource): St
     show: (read) => [
       metrics.gauge('kubenode_store_objects', 'Objects of a watched kind that are kept.', () => [[labels, read().size]]),
       metrics.gauge(
-        'kubenode_store_quiet_seconds',
+        'kubenode_store_stale_seconds',
         'Time since the API server last sent something of a kind; what is stale is not trusted.',
         () => {
           const { ageMs } = read();

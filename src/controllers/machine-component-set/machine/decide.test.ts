@@ -262,7 +262,7 @@ describe('E3: what is proved, since when, and what has lasted long enough', () =
     ['it soaks', judged([kubelet, exporter], {}, { owners }), 'False', 'Soaking', 'kubelet, exporter'],
     ['it soaks for the first time', judged([kubelet], { phase: 'Installing' }, { owners }), 'False', 'FirstInstallation', 'kubelet'],
     ['it is not proved', judged([kubelet, exporter], { components: [proof(exporter)] }), 'False', 'Updating', 'kubelet'],
-    ['its agent is stale', judged([kubelet], {}, { fresh: false }), 'Unknown', 'AgentSilent', 'the agent does not renew its Lease'],
+    ['its agent is stale', judged([kubelet], {}, { fresh: false }), 'Unknown', 'AgentStale', 'the agent does not renew its Lease'],
     ['it failed', judged([of('kubelet', { failed: { setRevision: 2, attempt: 1, reason: 'x' } }), exporter]), 'False', 'Failed', 'kubelet'],
     ['all is proved', judged([kubelet], { soaks: [soak('kubelet', ago(100))] }, { owners }), 'True', 'AllProved', ''],
   ])('reports it where %s', (_, decision, status, reason, message) => {

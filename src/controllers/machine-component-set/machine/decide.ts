@@ -207,7 +207,7 @@ function upToDate(
     failed.length > 0
       ? ({ status: 'False', reason: 'Failed', message: failed.join(', ') } as const)
       : unproved.length > 0 && !state.agentFresh
-        ? ({ status: 'Unknown', reason: 'AgentSilent', message: 'the agent does not renew its Lease' } as const)
+        ? ({ status: 'Unknown', reason: 'AgentStale', message: 'the agent does not renew its Lease' } as const)
         : unproved.length > 0
           ? ({ status: 'False', reason: isFirst ? FIRST_INSTALLATION : 'Updating', message: unproved.join(', ') } as const)
           : underWay.length > 0

@@ -241,7 +241,7 @@ test('invariant 2: what is kept by events is what counting all machines again wo
           const [found, expected] = [countsOf(kept.current(), uids, scopes), countsOf(again, uids, scopes)];
           seen.comparisons++;
           seen.unavailable += again.in('cluster')?.unavailable.size ?? 0;
-          seen.stale += again.in('cluster')?.symptoms.get('KubeletSilent') ?? 0;
+          seen.stale += again.in('cluster')?.symptoms.get('KubeletStale') ?? 0;
           seen.inSets += [...scopes].filter((scope) => scope.startsWith('set/') && again.in(scope) !== undefined).length;
           if (JSON.stringify(found) !== JSON.stringify(expected)) differences.push({ found, expected });
         }

@@ -29,7 +29,7 @@ function symptomsOf(claim: Claim, kubeletAnswers: boolean): string[] {
   const types = (claim.node.status?.conditions ?? [])
     .filter(({ type, status }) => type !== 'Ready' && status === 'True')
     .map(({ type }) => type);
-  return [...(kubeletAnswers ? [] : ['KubeletSilent']), ...(isNodeReady(claim.node, true) ? [] : ['NotReady']), ...types];
+  return [...(kubeletAnswers ? [] : ['KubeletStale']), ...(isNodeReady(claim.node, true) ? [] : ['NotReady']), ...types];
 }
 
 /** `node`: the Node with the machine's name; `kubeletAnswers`: whether that Node's kubelet answers. */

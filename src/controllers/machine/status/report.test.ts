@@ -50,7 +50,7 @@ describe('phase sums up the conditions', () => {
 describe('NodeReady', () => {
   test.each<[Partial<MachineView>, string]>([
     [{}, 'True NodeReady'],
-    [{ kubeletAnswers: false }, 'Unknown KubeletSilent'],
+    [{ kubeletAnswers: false }, 'Unknown KubeletStale'],
     [{ claim: { state: 'Claimed', node: node('a', { ready: false }) } }, 'False NodeNotReady'],
     [{ claim: { state: 'None' } }, 'False NoNode'],
     [{ claim: { state: 'Foreign', message: 'x' } }, 'False ForeignNode'],
@@ -58,7 +58,7 @@ describe('NodeReady', () => {
     expect(condition(reported(change), 'NodeReady')).toBe(expected);
   });
   test('and nothing is Ready under a stale agent (invariant 7)', () => {
-    expect(condition(reported({ facts: { ...view().facts, agentAnswers: false } }), 'Ready')).toBe('Unknown AgentSilent');
+    expect(condition(reported({ facts: { ...view().facts, agentAnswers: false } }), 'Ready')).toBe('Unknown AgentStale');
   });
 });
 

@@ -142,7 +142,7 @@ function nodeReady({ claim, kubeletAnswers }: MachineView, { ready }: Findings):
   if (ready) return condition('NodeReady', 'True', 'NodeReady');
   return kubeletAnswers
     ? condition('NodeReady', 'False', 'NodeNotReady', 'the condition Ready of the Node is not True')
-    : condition('NodeReady', 'Unknown', 'KubeletSilent', "the kubelet's Lease is not renewed");
+    : condition('NodeReady', 'Unknown', 'KubeletStale', "the kubelet's Lease is not renewed");
 }
 
 function degraded({ degraded: reasons }: Findings): ConditionInput {
@@ -195,7 +195,7 @@ function summary({ machine, instance, facts }: MachineView, { ready, degraded: r
   if (reasons.length > 0) return condition('Ready', 'False', 'Degraded', reasons.join('; '));
   if (instance.state === 'Present' && instance.instance.state !== 'Running')
     return condition('Ready', 'False', 'InstanceNotRunning', `its instance is ${instance.instance.state}`);
-  if (!facts.agentAnswers) return condition('Ready', 'Unknown', 'AgentSilent', "the agent's Lease is not renewed");
+  if (!facts.agentAnswers) return condition('Ready', 'Unknown', 'AgentStale', "the agent's Lease is not renewed");
   return ready ? condition('Ready', 'True', 'Ready') : condition('Ready', 'False', 'NodeNotReady', 'its Node is not ready');
 }
 
