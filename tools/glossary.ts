@@ -20,8 +20,9 @@ const words = [...table.matchAll(/^\| ([a-z][a-z, ]*) \| ([^|]+) \|$/gm)]
 if (words.length === 0) throw new Error(`${GLOSSARY} has no table of words that are not used`);
 
 const problems: string[] = [];
+/** Options and log levels of other programs (`--quiet`, `level: 'silent'`) are their words. */
 const pattern = new RegExp(
-  `(?<![A-Za-z])(?:${words.map(({ word }) => `${word}|${word[0]?.toUpperCase()}${word.slice(1)}`).join('|')})(?:s|ed)?(?![a-z])`,
+  `(?<![A-Za-z]|--|[Ll]evel: ')(?:${words.map(({ word }) => `${word}|${word[0]?.toUpperCase()}${word.slice(1)}`).join('|')})(?:s|ed)?(?![a-z])`,
   'g',
 );
 const inName = new RegExp(`(?<=[a-z])(?:${words.map(({ word }) => `${word[0]?.toUpperCase()}${word.slice(1)}`).join('|')})(?![a-z])`, 'g');

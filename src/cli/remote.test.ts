@@ -40,7 +40,7 @@ describe('the kubeconfig of a cluster, as the hub keeps it', () => {
     ['no current-context', kubeconfig({ 'current-context': '' }), 'it names no current-context'],
     ['an unknown context', kubeconfig({ 'current-context': 'q' }), 'its current-context "q" is not among its contexts'],
     ['an unknown cluster', kubeconfig({ clusters: [] }), 'its context "x" names cluster "c", which is not among its clusters'],
-    ['an unknown user', kubeconfig({ users: [] }), 'its context "x" names user "u", which is not among its users'],
+    ['an unknown manager', kubeconfig({ users: [] }), 'its context "x" names user "u", which is not among its users'],
     ['no server', kubeconfig({ cluster: { server: null } }), 'its cluster has no server'],
     ['no credentials', kubeconfig({ user: {} }), 'its user has neither a token nor client-certificate-data'],
     ['a token that is a number', kubeconfig({ user: { token: 5 } }), '`token` of its user must be a string'],

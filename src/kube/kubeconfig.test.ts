@@ -172,7 +172,7 @@ describe('refusing, with one clear message', () => {
     ['no context chosen', { ...config({}), 'current-context': '' }, 'NoContext', 'names no current-context; known: x'],
     ['an unknown context', { ...config({}), 'current-context': 'q' }, 'NoContext', '; known: x'],
     ['an unknown cluster', config({}, {}, { cluster: 'q' }), 'KubeconfigInvalid', 'names cluster "q", which does not exist; known: c'],
-    ['an unknown user', config({}, {}, { user: 'q' }), 'KubeconfigInvalid', 'names user "q", which does not exist; known: u'],
+    ['an unknown manager', config({}, {}, { user: 'q' }), 'KubeconfigInvalid', 'names user "q", which does not exist; known: u'],
     ['no server', config({}, { server: '' }), 'KubeconfigInvalid', 'its cluster has no server'],
     ['TLS not verified', config({}, { 'insecure-skip-tls-verify': true }), 'TlsNotVerified', 'verifies every server'],
     ['a password', config({ username: 'u', password: 'hunter2' }), 'KubeconfigInvalid', '`username` of a user is not supported'],

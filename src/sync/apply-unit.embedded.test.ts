@@ -49,7 +49,7 @@ test('E4: what sync applies never takes a ceiling or a rolloutID away, whatever 
   await apply('1.0.0');
   const held = { ceiling: { unitDigest: 'v1:a', nodes: 0 }, rolloutID: 'again' };
   await client.patch(MachineComponentSets, key, { merge: { spec: held } }, { fieldManager: MANAGERS.rollout });
-  // Somebody gives both to sync, and takes the record of who wrote them away.
+  // A user gives both to sync, and takes the record of who wrote them away.
   const { metadata } = await client.get(MachineComponentSets, key);
   const managedFields = (metadata.managedFields ?? [])
     .filter(({ manager }) => manager !== MANAGERS.rollout)
@@ -131,7 +131,7 @@ describe('C8e: a commit that leaves `replicas` out takes over no number that wou
     await set.commit();
     expect(await set.replicas()).toBeUndefined();
   });
-  test('such as what somebody set while a commit gave another', async () => {
+  test('such as what a user set while a commit gave another', async () => {
     const set = await openSet();
     await set.commit(10);
     await set.by('kubectl', 3);
@@ -151,7 +151,7 @@ describe('C8e: a commit that leaves `replicas` out takes over no number that wou
   });
 });
 
-describe('what sync applied, and somebody changed', () => {
+describe('what sync applied, and a user changed', () => {
   const set: KubeObject & { spec: object } = {
     apiVersion: API_VERSION,
     kind: 'MachineComponentSet',
@@ -180,7 +180,7 @@ describe('what sync applied, and somebody changed', () => {
     await madeAgain(client);
     const again = await applied(client, inventory);
     expect(again.corrections).toEqual([
-      expect.stringMatching(/^MachineComponentSet\/comp: somebody deleted it and made another one; metadata\.labels/),
+      expect.stringMatching(/^MachineComponentSet\/comp: a user deleted it and made another one; metadata\.labels/),
     ]);
     expect(again.inventory[0]?.uid).not.toBe(inventory[0]?.uid);
     expect(await applied(client, again.inventory)).toMatchObject({ changed: false, corrections: [] });

@@ -135,14 +135,14 @@ export async function applyUnit(
   return { inventory, changed, corrections };
 }
 
-/** What somebody else had done to it; each text with the object that it is about. `before`: what was there by the record. */
+/** What another user had done to it; each text with the object that it is about. `before`: what was there by the record. */
 function corrected(desired: KubeObject, stored: Stored<KubeObject> | undefined, before: readonly InventoryEntry[]): string[] {
   const { namespace, name } = desired.metadata;
   const object = [desired.kind, namespace, name].filter((part) => part !== undefined).join('/');
   if (stored === undefined) return [`${object} was deleted, and is made again`];
   const entry = inventoryEntry(desired);
   const uid = before.find((each) => sameObject(each, entry))?.uid;
-  const madeAgain = uid !== undefined && uid !== stored.metadata.uid ? ['somebody deleted it and made another one'] : [];
+  const madeAgain = uid !== undefined && uid !== stored.metadata.uid ? ['a user deleted it and made another one'] : [];
   const found = [...madeAgain, ...correctionsOf(stored, desired)];
   return found.length === 0 ? [] : [`${object}: ${found.join('; ')}`];
 }
@@ -196,7 +196,7 @@ export async function removeUnit(
       left.push(entry);
       continue;
     }
-    // Another object under the name, or one that somebody took over, is not ours to delete: it leaves the inventory.
+    // Another object under the name, or one that a user took over, is not ours to delete: it leaves the inventory.
     if (!isApplied(entry, found, fleet)) continue;
     left.push({ ...entry, uid: found.metadata.uid });
     if (found.metadata.deletionTimestamp !== undefined) continue;
@@ -206,7 +206,7 @@ export async function removeUnit(
       if (!isEmptied(set)) {
         if (!isToEmpty(set)) {
           await confirm();
-          // A 0 that somebody else wrote stays theirs when it is written again: it is taken out first. Without a number no machine goes.
+          // A 0 that another user wrote stays theirs when it is written again: it is taken out first. Without a number no machine goes.
           const replicas = set.spec.replicas === 0 ? null : 0;
           const merge = { metadata: { uid, resourceVersion }, spec: { replicas } };
           await target.client.patch(MachineSets, key, { merge }, { fieldManager: MANAGERS.sync, signal }).catch(unlessChanged(entry));
@@ -223,16 +223,16 @@ export async function removeUnit(
 }
 
 /** Why a removal waits: nothing that sync did not apply is deleted, and the unit is not gone while that is there. */
-export const MADE_AGAIN = 'somebody deleted it in its cell and made another one of its name: delete that one there';
+export const MADE_AGAIN = 'a user deleted it in its cell and made another one of its name: delete that one there';
 
-/** Whether somebody made it again, with the Fleet's label or, of KubeNode's kinds, with that of none. */
+/** Whether a user made it again, with the Fleet's label or, of KubeNode's kinds, with that of none. */
 function isOthersRemake({ uid }: InventoryEntry, { apiVersion, metadata }: Stored<KubeObject>, fleet: string): boolean {
   if (uid === undefined || metadata.uid === uid) return false;
   const owner = metadata.labels?.[LABELS.fleet];
   return owner === fleet || (owner === undefined && apiVersion === API_VERSION);
 }
 
-/** Whether it is the very object that was applied. One of KubeNode's kinds stays ours where somebody only removed the label: only another Fleet takes it over. */
+/** Whether it is the very object that was applied. One of KubeNode's kinds stays ours where a user only removed the label: only another Fleet takes it over. */
 function isApplied(entry: InventoryEntry, found: Stored<KubeObject>, fleet: string): boolean {
   if (entry.uid !== undefined && found.metadata.uid !== entry.uid) return false;
   const owner = found.metadata.labels?.[LABELS.fleet];

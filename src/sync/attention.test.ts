@@ -64,7 +64,7 @@ describe('what in a cell needs a person', () => {
     ]);
   });
 
-  test('is a set that somebody paused before it had the machines that it shall have', () => {
+  test('is a set that a user paused before it had the machines that it shall have', () => {
     const paused = (replicas: number): string[] => {
       const set = object('MachineSet', 'a', [['Progressing', 'False', 'Paused']]) as KubeObject & { spec?: object; status?: object };
       set.spec = { replicas, paused: true };

@@ -11,7 +11,7 @@ const LONGEST = { object: 512, reason: 256, message: 256 };
 /** By kind: the conditions that speak of trouble, and with which status. */
 const TROUBLE: Record<string, readonly { type: string; status: Condition['status']; except?: readonly string[] }[]> = {
   MachineSet: [
-    // The reasons of one that has what it wants, that moves, or that somebody stopped.
+    // The reasons of one that has what it wants, that moves, or that a user stopped.
     { type: 'Progressing', status: 'False', except: ['Complete', 'Paused', 'ScaleDownBlocked'] },
     // Since when is its own: Progressing was False before.
     { type: 'ScaleDownBlocked', status: 'True' },
@@ -60,7 +60,7 @@ function troubleOf(object: KubeObject): Attention[] {
   });
 }
 
-/** Somebody paused it, and it has other numbers than it shall have: that lasts until somebody resumes it. */
+/** A user paused it, and it has other numbers than it shall have: that lasts until a user resumes it. */
 function isStopped(object: KubeObject, { reason }: Condition): boolean {
   const { spec, status } = object as Pick<MachineSet, 'status'> & { spec?: MachineSet['spec'] };
   return object.kind === 'MachineSet' && reason === 'Paused' && spec?.replicas !== undefined && status?.replicas !== spec.replicas;

@@ -21,12 +21,12 @@ const stored = (object: KubeObject, ...managedFields: ManagedFieldsEntry[]): Sto
 });
 const scaled = by('kubectl', { 'f:spec': { 'f:replicas': {} } });
 
-test('a field that somebody set is reported with who, what it was, and to what it is put back', () => {
+test('a field that a user set is reported with who, what it was, and to what it is put back', () => {
   expect(correctionsOf(stored(set({ replicas: 5 }), scaled), set({ replicas: 3 }))).toEqual(['spec.replicas from 5 to 3, set by kubectl']);
   expect(correctionsOf(stored(set({}), scaled), set({ replicas: 3 }))).toEqual(['spec.replicas from nothing to 3, removed by kubectl']);
   expect(correctionsOf(stored(set({})), set({ replicas: 3 }))).toEqual(['spec.replicas from nothing to 3']);
   expect(correctionsOf(stored(set({}, { tier: 'x' })), set({}, { tier: 'web' }))).toEqual([
-    'metadata.labels.tier from "x" to "web", set by somebody',
+    'metadata.labels.tier from "x" to "web", set by an unknown manager',
   ]);
 });
 
@@ -52,7 +52,7 @@ test('who and what is made plain, and what a Secret holds is not reported', () =
   expect(text).toBe(plainText(text ?? ''));
   expect(text).not.toContain('\u001b');
   const secret = (data: object): KubeObject => ({ apiVersion: 'v1', kind: Secrets.kind, metadata: { name: 'a' }, data }) as KubeObject;
-  expect(correctionsOf(stored(secret({ key: 'hidden1' })), secret({ key: 'hidden2' }))).toEqual(['data.key, set by somebody']);
+  expect(correctionsOf(stored(secret({ key: 'hidden1' })), secret({ key: 'hidden2' }))).toEqual(['data.key, set by an unknown manager']);
 });
 
 test('what Git does not give is reported with who set it and what is there by default, but for what sync was about to take out', () => {
@@ -60,9 +60,9 @@ test('what Git does not give is reported with who set it and what is there by de
   const found = (...records: ManagedFieldsEntry[]) =>
     correctionsOf(stored(set({ replicas: 3, maxFailed: 50 }), ...records), set({ replicas: 3 }));
   expect(found(by('kubectl', maxFailed))).toEqual(['spec.maxFailed from 50 to 3, set by kubectl']);
-  expect(found()).toEqual(['spec.maxFailed from 50 to 3, set by somebody']);
+  expect(found()).toEqual(['spec.maxFailed from 50 to 3, set by an unknown manager']);
   // An admission webhook may write in the name of sync.
-  expect(found(by('kubenode-sync', maxFailed))).toEqual(['spec.maxFailed from 50 to 3, set by somebody']);
+  expect(found(by('kubenode-sync', maxFailed))).toEqual(['spec.maxFailed from 50 to 3, set by an unknown manager']);
   const applied = { ...by('kubenode-sync', maxFailed), operation: 'Apply' } as const;
   expect(found(applied)).toEqual([]);
   expect(found(applied, by('argo', maxFailed))).toEqual(['spec.maxFailed from 50 to 3, set by argo']);

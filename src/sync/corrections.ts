@@ -1,4 +1,4 @@
-/** What somebody changed in a cell that Git declares otherwise, for people. Pure. */
+/** What a user changed in a cell that Git declares otherwise, for people. Pure. */
 import { canonical } from '../api/digest.ts';
 import { MANAGERS } from '../api/names.ts';
 import { plainText } from '../api/plain-text.ts';
@@ -21,7 +21,7 @@ interface Difference {
 export function correctionsOf(stored: Stored<KubeObject>, desired: KubeObject): string[] {
   const others = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager !== MANAGERS.sync);
   const own = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager === MANAGERS.sync);
-  // What is in one is nobody's to read in an Event.
+  // What is in one must not be read in an Event.
   const valuesText =
     stored.kind === 'Secret' ? () => '' : (was: unknown, wanted: unknown) => ` from ${valueText(was)} to ${valueText(wanted)}`;
   // A field that is still sync's own differs because the commit, or the lane, does.
@@ -33,15 +33,15 @@ export function correctionsOf(stored: Stored<KubeObject>, desired: KubeObject): 
     .map(({ byDefault, ...field }) => ({ ...field, wanted: byDefault }));
   const found = [...extra, ...changed].map(({ path, members, found: was, wanted }) => {
     const by = ownerOf(others, members);
-    // What nobody had may never have been there.
+    // What no manager had may never have been there.
     if (was === undefined && by === undefined) return `${path}${valuesText(was, wanted)}`;
-    return `${path}${valuesText(was, wanted)}, ${was === undefined ? 'removed' : 'set'} by ${by ?? 'somebody'}`;
+    return `${path}${valuesText(was, wanted)}, ${was === undefined ? 'removed' : 'set'} by ${by ?? 'an unknown manager'}`;
   });
   const more = found.length > MAX_FIELDS ? [`${found.length - MAX_FIELDS} more`] : [];
   return [...found.slice(0, MAX_FIELDS), ...more].map((text) => plainText(text));
 }
 
-/** Status is nobody's to put back, and of the metadata only what sync declares. */
+/** Status is not put back, and of the metadata only what sync declares. */
 function valueOf(object: KubeObject): JsonObject {
   const { status: _status, apiVersion: _apiVersion, kind: _kind, metadata, ...rest } = object as KubeObject & JsonObject;
   const { labels = {}, annotations = {} } = metadata;

@@ -92,7 +92,7 @@ describe('E14: the fence of a term', () => {
     [422, 'Invalid'],
     [413, 'RequestEntityTooLarge'],
     [400, 'BadRequest'],
-  ])('is up without a Cluster whose status nobody can write (%d), and is tried there again', async (status, reason) => {
+  ])('is up without a Cluster whose status cannot be written (%d), and is tried there again', async (status, reason) => {
     const fence = fenceOf();
     let refuses = true;
     server.intercept(({ method, path }) =>

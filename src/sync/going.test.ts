@@ -29,7 +29,7 @@ describe('E9: each machine that a commit would let go counts', () => {
     ['40', 'none', 0],
     ['none', 'none', 0],
     ['lost', 'none', 0],
-    // Nobody knows how many there are.
+    // How many there are is not known.
     ['none', '3', 1997],
     ['none', undefined, 2000],
     ['lost', '3', 1997],

@@ -29,7 +29,7 @@ test('E17: a record of what is gone, or of a Fleet that is gone, has nothing', (
   expect(found([object('a')], [{ unit: 'MachineSet/web/a', fleet: 'gone', digest: 'd' }])?.total).toBe(1);
 });
 
-test('E17: what nobody applied, or what goes already, is none; nor is a label that is no text', () => {
+test('E17: what no Fleet applied, or what goes already, is none; nor is a label that is no text', () => {
   expect(found([object('a', {}), object('b', null), object('c', 7), object('d', { [LABELS.fleet]: { a: 1 } })])).toBeUndefined();
   expect(found([object('a', { [LABELS.fleet]: 'main' }, { deletionTimestamp: '2026-01-01T00:00:00Z' })])).toBeUndefined();
 });

@@ -15,7 +15,7 @@ import { isLeftOver, leavesReplicasOut } from './replicas-owner.ts';
 const NOT_SYNCS = ['ceiling', 'rolloutID'];
 
 /**
- * An apply removes what its record in managedFields names and it has no more. That record may name what sync never applied, where somebody wrote it by
+ * An apply removes what its record in managedFields names and it has no more. That record may name what sync never applied, where a user wrote it by
  * hand: then it is taken out of the record first (docs/protocols.md#e4). What Git does not give, and another manager or none owns, is put into the record, so that the
  * apply removes it together with all else that it changes (#e3). Where the apply leaves `replicas` out, a number that let no machine go before, or that a removal wrote, is
  * taken out of the set first, so that it keeps its machines (#c8e). Conditioned on the object as it was read.

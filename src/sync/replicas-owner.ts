@@ -16,7 +16,7 @@ export const leavesReplicasOut = (object: KubeObject): boolean =>
 
 /**
  * Whether the set has a number that would begin to let machines go once a commit leaves `replicas` out: the 0 of a removal that the commit takes back, or what
- * somebody set while a commit gave the number. Only sync's removals write `replicas` by an update.
+ * a user set while a commit gave the number. Only sync's removals write `replicas` by an update.
  */
 export function isLeftOver({ metadata, spec }: Stored<MachineSet>): boolean {
   if (spec.replicas === undefined) return false;

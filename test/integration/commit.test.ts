@@ -280,7 +280,7 @@ describe('bad input changes nothing, is reported with its position, and recovers
       );
     await waitFor(
       async () =>
-        (await messages()).includes('prod: somebody deleted it in its cell and made another one of its name: delete that one there'),
+        (await messages()).includes('prod: a user deleted it in its cell and made another one of its name: delete that one there'),
       { deadlineMs: 200_000 },
     );
     expect(Object.keys(await hub.sets('prod'))).toContain('kubelet');

@@ -22,7 +22,7 @@ test('a store where nothing happens is not listed again: an idle watch costs one
   if (real === undefined) throw new Error('npm run test:kubernetes starts the server that this test wants');
   const admin = createClient(real.transport, { fieldManager: 'a-human' });
   await admin.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: NS } });
-  for (let i = 0; i < 20; i++) await admin.create(ConfigMaps, configMap(NS, `quiet-${i}`));
+  for (let i = 0; i < 20; i++) await admin.create(ConfigMaps, configMap(NS, `idle-${i}`));
   const requests: ApiRequest[] = [];
   const client = createClient((request) => {
     requests.push(request);

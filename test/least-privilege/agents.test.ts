@@ -402,7 +402,7 @@ each('an agent %s', (_, who) => {
   });
 });
 
-describe('G3, invariant 9: with any rights that an agent was given by mistake', () => {
+describe('G3, invariant 9: with any rights that an agent was given in error', () => {
   let tighten: () => Promise<void>;
   beforeAll(async () => {
     tighten = await loosen(rig);

@@ -135,7 +135,7 @@ function planWrites(
     ...standings.joiners.map((standing) => ({ standing, content: joining(standing) })),
   ].flatMap(({ standing, content }) => propose(view.set, standing, content));
 
-  const isFree = isNobodyInUseWaiting(standings);
+  const isFree = isNoneInUseWaiting(standings);
   const given = new Map<string, number>();
   let belowCeiling = ceilingRoom(view.set, standings);
   for (const { standing, content, lane } of proposals) {
@@ -163,7 +163,7 @@ function planWrites(
 }
 
 /** docs/protocols.md#b3: batches bound how much of what is in use is put at risk. New machines have nothing to lose, and need not wait for one another. */
-function isNobodyInUseWaiting({ members, joiners }: Standings): boolean {
+function isNoneInUseWaiting({ members, joiners }: Standings): boolean {
   return [...members, ...joiners].every((each) => each.isGiven || isNew(each.machine));
 }
 

@@ -292,7 +292,7 @@ describe('the kinds of a cell', () => {
     expect(prod.requests.length - before).toBe(2);
   });
 
-  test('that cannot be asked for are not taken for good ones, and nobody else waits for the answer', async () => {
+  test('that cannot be asked for are not taken for good ones, and no other cluster waits for the answer', async () => {
     put('good');
     const found = await cell();
     await settle();
@@ -343,7 +343,7 @@ describe('E16: a cell', () => {
 
 describe('E16: a cell that sends watch events without end', () => {
   const MIB = 1024 ** 2;
-  /** How many events of 1 MiB each watch of machine sets was sent, until somebody closed it. */
+  /** How many events of 1 MiB each watch of machine sets was sent, until it was closed. */
   let sent: number[];
 
   async function* flood(signal: AbortSignal | undefined): AsyncGenerator<Uint8Array, void> {

@@ -31,7 +31,7 @@ describe('a kind of a unit', () => {
   }
   const widget = { apiVersion: 'example.io/v1', kind: 'Widget' };
 
-  it('is known where it is of KubeNode or built in, and nobody is asked', async () => {
+  it('is known where it is of KubeNode or built in, and no server is asked', async () => {
     expect(await find({ apiVersion: API_VERSION, kind: 'MachineSet' })).toBe(MachineSets);
     expect(await find({ apiVersion: 'v1', kind: 'Secret' })).toBe(Secrets);
     expect(asked()).toEqual([]);

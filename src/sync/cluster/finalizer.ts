@@ -1,4 +1,4 @@
-/** Clusters that stay while they are needed, also where somebody deletes them (docs/protocols.md#e13). */
+/** Clusters that stay while they are needed, also where a user deletes them (docs/protocols.md#e13). */
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { FINALIZERS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -63,7 +63,7 @@ function keptText(halted: readonly string[], removed: readonly string[]): string
 }
 
 /**
- * A Cluster that somebody deletes takes its records along: with this it stays while `haltedUnits` or `unitsToRemove` names any (docs/protocols.md#e13).
+ * A Cluster that a user deletes takes its records along: with this it stays while `haltedUnits` or `unitsToRemove` names any (docs/protocols.md#e13).
  * It is there before a halt is recorded. True where it was written. One that is being deleted takes no new finalizer.
  */
 export async function addFinalizer(hub: Client, { metadata }: Stored<Cluster>, signal: AbortSignal): Promise<boolean> {
@@ -89,7 +89,7 @@ async function unlessOvertaken(write: Promise<unknown>): Promise<void> {
   });
 }
 
-/** What keeps a Cluster that somebody deletes: units that are halted there, of fleets that there are. */
+/** What keeps a Cluster that a user deletes: units that are halted there, of fleets that there are. */
 function haltedUnits({ status }: Cluster, isFleet: (name: string) => boolean): string[] {
   return (status?.units ?? []).filter(({ halt, fleet }) => halt !== undefined && isFleet(fleet)).map(({ unit }) => unit);
 }

@@ -102,7 +102,7 @@ describe('E9: which share of its machines a cluster may lose', () => {
     [1, '99%', 0],
     [1, '100%', 1],
     [4, '100%', 4],
-    // What is not known may have none to spare; all may go, whatever that is.
+    // What is not known may have none to spare; all may go.
     [undefined, '10%', 0],
     [undefined, '99%', 0],
     [undefined, '100%', Infinity],
@@ -231,7 +231,7 @@ describe('safety 6, E9: sets that are held back', () => {
     expect(found.heldBack?.message).toContain('37 of its 40 machines would go, 3 may');
     expect(found.heldBack?.message).toContain('Held back: MachineSet/web/a in eu: 40 → 3.');
   });
-  test('a line that is left out lets nobody go', () => {
+  test('a line that is left out lets no machine go', () => {
     expect(inAll(0, both, { ...both, [UNIT]: 'none' }).units).toHaveLength(1);
   });
   test('what was there before and is not known is held back', () => {
@@ -497,7 +497,7 @@ describe('E9: what one cell reports bounds only itself', () => {
     ['of its own', reporting(40, { [WEB]: set(40), 'MachineSet/x/x': set(0, 1e9) })],
     ['of the set that the fleet has there', reporting(40, { [WEB]: set(40, 1e9) })],
     ['by a set that has too many', reporting(40, { [WEB]: { ...set(1e9), wanted: 40 } })],
-  ])('one that claims that very many are being deleted holds nobody else back: %s', (_what, liar) => {
+  ])('one that claims that very many are being deleted holds no other back: %s', (_what, liar) => {
     const { from, to } = tree(21, 40, (index) => (index === 3 ? 39 : 40));
     expect(going(planned({ from, to, machines: { 'prod-0': liar } }))).toEqual([`prod-3 ${WEB}`]);
     const own = tree(21, 40, (index) => (index === 0 ? 39 : 40));

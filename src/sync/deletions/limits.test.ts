@@ -40,7 +40,7 @@ describe('E9: the limits of a stage', () => {
       { ...LIMITS, maxDeletions: 0, maxMachines: '0%' },
     ],
     ['else those of the Fleet', {}, { maxDeletions: 9, maxMachines: '90%' }, { ...LIMITS, maxDeletions: 9, maxMachines: '90%' }],
-    ['else those that hold where nobody reports any', {}, {}, LIMITS],
+    ['else those that hold where no cell reports any', {}, {}, LIMITS],
     ['each by itself', { maxMachines: '50%' }, { maxDeletions: 9 }, { ...LIMITS, maxDeletions: 9, maxMachines: '50%' }],
   ])('%s', (_what, ofStage, ofFleet, expected) => {
     const stage = { name: 'prod', clusterSelector: {}, prune: ofStage };

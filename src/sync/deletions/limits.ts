@@ -117,7 +117,7 @@ export interface Part {
   total: number;
   machines: number;
   already: number;
-  /** It may lose so many of machines that only its cell knows of; nobody else may. */
+  /** It may lose so many of machines that only its cell knows of; no other cluster may. */
   own: number;
 }
 

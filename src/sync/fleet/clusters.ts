@@ -34,7 +34,7 @@ export async function declare(
 }
 
 /**
- * Makes Clusters again that the accepted commit declares and somebody deleted. Nothing is judged here, and no record comes back: a Cluster that has a halt is not
+ * Makes Clusters again that the accepted commit declares and a user deleted. Nothing is judged here, and no record comes back: a Cluster that has a halt is not
  * gone (docs/protocols.md#e12, #e13). What cannot be made is tried again when the branch is observed next.
  */
 export async function putBack(deps: FleetDependencies, { client, log }: FleetRun, fleet: Stored<Fleet>, checkout: Checkout): Promise<void> {
@@ -50,8 +50,8 @@ export async function putBack(deps: FleetDependencies, { client, log }: FleetRun
     const rendered = await checkout.render(commit, signal);
     for (const { object } of rendered.clusters.filter((each) => gone.includes(each.name))) {
       await declare(deps, client, fleet, object, listed);
-      log.warn({ fleet: name, cluster: object.metadata.name, commit }, 'makes a Cluster again that somebody deleted');
-      const message = `somebody deleted it, and ${short(commit)} declares it; the hub starts without its former records`;
+      log.warn({ fleet: name, cluster: object.metadata.name, commit }, 'makes a Cluster again that a user deleted');
+      const message = `a user deleted it, and ${short(commit)} declares it; the hub starts without its former records`;
       const made = await client.find(Clusters, { name: object.metadata.name }, { signal });
       if (made !== undefined) recorder.event(made, { type: 'Warning', reason: 'ClusterMadeAgain', message });
     }

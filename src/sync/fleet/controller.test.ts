@@ -379,7 +379,7 @@ describe('E11: a hub that was deposed', () => {
     expect(server.objects(Clusters).map(({ metadata }) => metadata.labels?.['zone'])).toEqual(['c2']);
   });
 
-  it('writes over no Cluster that another left as it is, though nobody wrote it', async () => {
+  it('writes over no Cluster that another left as it is, though no other wrote it', async () => {
     const labelled = (zone: string) => (commit: string) => renderedOf({ one: [configMap('settings', commit)] }, {}, { zone });
     const first = { ...branchAt('c0'), renders: labelled('here') };
     startHub(first);
@@ -1171,7 +1171,7 @@ describe('E7a: a commit does not choose by which stage a known cluster is judged
   });
 });
 
-describe('E12: a Cluster that somebody deletes', () => {
+describe('E12: a Cluster that a user deletes', () => {
   const two = (): RenderedCommit => renderedOf({ one: [configMap('a', '1')], two: [configMap('a', '1')] });
   const names = (): string[] => server.objects(Clusters).map(({ metadata }) => metadata.name);
   async function accepted(branch: Branch): Promise<void> {

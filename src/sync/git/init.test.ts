@@ -69,7 +69,7 @@ describe('a new repository', () => {
     expect(fs.existsSync(join(root, 'bad'))).toBe(false);
   });
 
-  it('is there whole or not at all, at whatever write it fails', async () => {
+  it('is there whole or not at all, at any write that fails', async () => {
     let writes = 0;
     const counting = (failAt: number): GitFs => ({
       ...fs,

@@ -298,7 +298,7 @@ describe('keys and signatures of every kind that OpenSSH has', () => {
     expect(accepts(token('sk-ecdsa-sha2-nistp256@openssh.com', 5))).toBe('maker@example.com');
   });
 
-  it('refuses security keys that nobody touched', () => {
+  it('refuses security keys that no person touched', () => {
     expect(refuses(token('sk-ssh-ed25519@openssh.com', 0))).toBe('SignatureMalformed');
     expect(refuses(token('sk-ecdsa-sha2-nistp256@openssh.com', 4))).toBe('SignatureMalformed');
   });

@@ -84,7 +84,7 @@ const answer = (
 ): string => `writeSync(3, JSON.stringify({ ok: true, unsigned: [], clusters: [{ name: 'a', location: 'fleet/main.ts:1:1',
   object: { apiVersion: 'v1', kind: 'C', metadata: { name: 'a' } }, objects: [{ location: 'fleet/main.ts:6:3', path: 'p', object: ${object} }] }] }));`;
 
-/** In front of a fleet: reports LEAK when a function or an object of another realm is met, in whatever way. */
+/** In front of a fleet: reports LEAK when a function or an object of another realm is met, in any way. */
 const WATCH = `
 const isForeign = (value) => (typeof value === 'function' || (typeof value === 'object' && value !== null)) && !(value instanceof Object) && Object.getPrototypeOf(value) !== null;
 const { log } = console;

@@ -282,12 +282,12 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
       { code: 'RenderThrew', file: ENTRY, message: 'threw "text", which is not an Error and has no line' },
     ],
     [
-      'a rejection that nobody handles',
+      'a rejection that is not handled',
       running("void Promise.reject(new Error('later'));"),
       { code: 'RenderThrew', message: 'Error: later', line: 2 },
     ],
     [
-      'a rejection that nobody handles, with no Error',
+      'a rejection that is not handled, with no Error',
       running("void Promise.reject('late');"),
       { code: 'RenderThrew', file: ENTRY, message: 'threw "late", which is not an Error and has no line' },
     ],

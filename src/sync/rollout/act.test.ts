@@ -117,7 +117,7 @@ async function carryOut(
         },
     unit: async (digest, _commit, key): Promise<StoredUnit> => {
       const object = objects.find((each) => unitDigest([each]) === digest);
-      if (object === undefined) throw new Error(`nobody can render ${key}`);
+      if (object === undefined) throw new Error(`there is no render of ${key}`);
       return { key, objects: [object], origins: [undefined] };
     },
     signal,
@@ -389,7 +389,7 @@ describe('E9: a MachineSet that is removed', () => {
     expect(records()).toMatchObject([{ digest: 'd1', begun: REMOVAL }]);
   });
 
-  it('C8e: takes a 0 that somebody else wrote out of it, so that the 0 that it writes then is its own', async () => {
+  it('C8e: takes a 0 that another user wrote out of it, so that the 0 that it writes then is its own', async () => {
     put(0, { replicas: 4, observedGeneration: 3 }, 3, 'kubectl');
     expect(await carryOut([removal()])).toEqual(new Map());
     expect([left(), deletes()]).toEqual([[undefined], 0]);
@@ -422,7 +422,7 @@ describe('E9: a MachineSet that is removed', () => {
     expect(records()[0]).not.toHaveProperty('begun');
   });
 
-  it('is not emptied where another hub has begun to apply it again, or somebody wrote it since it was read', async () => {
+  it('is not emptied where another hub has begun to apply it again, or a user wrote it since it was read', async () => {
     put(4, { replicas: 4, observedGeneration: 3 });
     let changed = false;
     cell.intercept(({ method }) => {

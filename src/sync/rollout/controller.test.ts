@@ -588,7 +588,7 @@ describe('a cell', () => {
     const first = commit({ [UNIT]: settings('1') });
     await until(() => done(first)() && reachable('prod')?.status === 'True', 10_000);
     expect(['test', 'prod'].map((name) => cluster(name)?.status?.cellUID)).toEqual(['uid-test', 'uid-prod']);
-    // Somebody puts the kubeconfig of `test` into the Secret of `prod`.
+    // A user puts the kubeconfig of `test` into the Secret of `prod`.
     const metadata = { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' };
     hub.put(Secrets, { apiVersion: 'v1', kind: 'Secret', metadata, data: { kubeconfig: Buffer.from('test').toString('base64') } });
     const second = commit({ [UNIT]: settings('2') });
@@ -855,7 +855,7 @@ describe('a cell', () => {
   });
 });
 
-describe('E13: a Cluster that somebody deletes', () => {
+describe('E13: a Cluster that a user deletes', () => {
   const halt = { digest: digestOf(settings('1')), message: 'MaxFailed', since: '2026-11-19T00:00:00Z' };
   const record = { unit: UNIT, fleet: 'main', digest: halt.digest, commit: 'c1', appliedAt: '2026-11-18T00:00:00Z' };
   const deleted = '2026-11-19T01:00:00Z';
@@ -906,7 +906,7 @@ describe('E13: a Cluster that somebody deletes', () => {
     await until(() => !isKept(), 5000);
   });
 
-  it('is not kept by what a fleet halted that is no more; one that nobody deletes is given free too', async () => {
+  it('is not kept by what a fleet halted that is no more; one that is not being deleted is given free too', async () => {
     commit({ [UNIT]: settings('1') }, { clusters: ['test'] });
     keep([{ ...record, fleet: 'gone', halt }], {});
     startHub();
@@ -1262,7 +1262,7 @@ describe('E8: what live objects are compared with', () => {
     expect(put()[1]).toBe('Cluster/prod put back as Git has it: MachineComponentSet/kubelet was deleted, and is made again');
   });
 
-  it('E3: is put back where somebody replaced it without what sync adds, or made it again, and that is reported', async () => {
+  it('E3: is put back where a user replaced it without what sync adds, or made it again, and that is reported', async () => {
     commit({ [unit]: componentSet }, { clusters: ['prod'] });
     startHub();
     const key = { name: 'kubelet' };
@@ -1380,7 +1380,7 @@ describe('E8: what live objects are compared with', () => {
     expect(rendered).toHaveLength(before);
   });
 
-  it('is tried at once when it is wanted again, after nobody wanted it', async () => {
+  it('is tried at once when it is wanted again, after it was not wanted', async () => {
     commit({ [unit]: componentSet }, { clusters: ['prod'] });
     units.clear();
     startHub();

@@ -429,7 +429,7 @@ describe('E6: what is revoked', () => {
   });
 });
 
-it('an object that somebody changed or deleted in the cell is applied again', () => {
+it('an object that a user changed or deleted in the cell is applied again', () => {
   const world = settledWorld(UNIT);
   world.cell('prod').drifted = true;
   expect(world.turn()).toMatchObject([{ do: 'Apply', cluster: 'prod', digest: 'A' }]);

@@ -1,4 +1,4 @@
-/** Content that becomes equal to what the server stores, and equal again after somebody changed it there. */
+/** Content that becomes equal to what the server stores, and equal again after a user changed it there. */
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { MachineSets } from '../../api/machine-set.ts';
 import { digestOf, KEY, machineCells, setOf, type MachineCells } from './testing/machine-cells.ts';

@@ -107,7 +107,7 @@ export class Executor {
       clock,
       cell,
       corrected: ({ unit }, corrections) => {
-        context.log.warn({ unit, cluster, corrections }, 'put back what somebody changed');
+        context.log.warn({ unit, cluster, corrections }, 'put back what a user changed');
         this.contests.add(unit, cluster, corrections);
         reportCorrected(this.#options, cluster, corrections);
       },

@@ -25,7 +25,7 @@ export function judge(world: World, rollout: Rollout, unit: string, wanted: Roll
   const uncounted =
     known.blocked === undefined ? uncountedMachines(rollout, { ...placement, retry: asked }, known.record, wanted.machines) : undefined;
   const hides = uncounted !== undefined || mayHide(unit, known);
-  // What a person asks for in place of content that nobody here knows has no limits.
+  // What a person asks for in place of content that is not known here has no limits.
   const atMost = asked !== undefined && (hides || outdated) ? undefined : placement.atMost;
   const seen = { ...placement, outdated, retry: asked, atMost };
   const waits = known.blocked === undefined ? waitsFor(rollout, seen, uncounted) : undefined;
@@ -154,7 +154,7 @@ function judgeTarget(
   return { ...placement, phase: 'Waiting', message: live.state === 'Present' ? progressOf(live) : 'not observed yet' };
 }
 
-/** Why what somebody changed in its cell is not put back there. */
+/** Why what a user changed in its cell is not put back there. */
 function leftChanged({ live, isForeign, blocked, contested }: KnownPlacement): string | undefined {
   const isChanged = live.state === 'Absent' || (live.state === 'Present' && live.drifted);
   const why = blocked ?? contested;

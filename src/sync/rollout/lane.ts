@@ -31,7 +31,7 @@ export function laneOf(record: UnitStatus | undefined, target: string | undefine
 }
 
 /**
- * A removal goes back where what is there is new to this cluster: then nobody relies on it here yet, and it is the way back from what a commit began. How far
+ * A removal goes back where what is there is new to this cluster: then nothing relies on it here yet, and it is the way back from what a commit began. How far
  * that commit came elsewhere does not matter. One that has begun keeps its lane. What an earlier version recorded does not show it, so that is a change like any other.
  */
 export function laneOfRemoval(world: World, rollout: Rollout, record: UnitStatus | undefined): UnitPlacement['lane'] {

@@ -282,7 +282,7 @@ describe('a set that is there', () => {
     expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, recordOf(SET, 'B'))).toBe(false);
   });
 
-  it('E3: is another where somebody took its digest or its label away, or made it again', () => {
+  it('E3: is another where a user took its digest or its label away, or made it again', () => {
     const { metadata, spec } = applied('A', 'Forward');
     const sound = applied('A', 'Forward');
     const bare = { ...sound, metadata: { ...metadata, labels: {} } };
@@ -359,7 +359,7 @@ describe('a set that is there', () => {
     expect(compared({ ...found, metadata: { ...found.metadata, annotations, managedFields } }, record)).toBe(false);
   });
 
-  it('is another where nobody can report which fields sync wrote', () => {
+  it('is another where it is not known which fields sync wrote', () => {
     const unowned = applied('A', 'Forward');
     const { managedFields: _, ...metadata } = unowned.metadata;
     expect(compared({ ...unowned, metadata }, recordOf(SET, 'A'))).toBe(true);
@@ -491,7 +491,7 @@ describe('E9: a MachineSet that is removed', () => {
   };
   const emptying = seenOf({ replicas: 0 }, { replicas: 2 });
 
-  it('is waited for, and is removed when it is empty, or somebody wants machines of it', () => {
+  it('is waited for, and is removed when it is empty, or a user wants machines of it', () => {
     expect(judged(undefined, emptying, REMOVAL)).toMatchObject({
       phase: 'Waiting',
       message: expect.stringContaining('2 are there') as unknown,
@@ -500,7 +500,7 @@ describe('E9: a MachineSet that is removed', () => {
     expect(judged(undefined, seenOf({ replicas: 3 }, { replicas: 3 }), REMOVAL).phase).toBe('Pending');
     expect(judged(undefined, emptying, undefined).phase).toBe('Pending');
   });
-  it('C8e: is not waited for where the 0 is somebody else’s, for which no machine goes', () => {
+  it('C8e: is not waited for where the 0 is another user’s, for which no machine goes', () => {
     const byHand = seenOf({ replicas: 0 }, { replicas: 2 }, 'kubectl');
     expect(judged(undefined, byHand, REMOVAL).phase).toBe('Pending');
   });

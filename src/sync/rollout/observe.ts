@@ -266,7 +266,7 @@ function isWrittenLater(object: Stored<KubeObject>, record: UnitStatus | undefin
   return record !== undefined && !Number.isNaN(at) && !(at <= Date.parse(record.writtenAt ?? ''));
 }
 
-/** Whether somebody deleted what was applied and made another of its name: it has another UID. */
+/** Whether a user deleted what was applied and made another of its name: it has another UID. */
 function isMadeAgain({ kind, metadata }: Stored<KubeObject>, record: UnitStatus | undefined): boolean {
   const { namespace, name } = metadata;
   const object = { apiVersion: API_VERSION, kind, name, ...(namespace === undefined ? {} : { namespace }) };

@@ -654,7 +654,7 @@ describe('E13: a retry', () => {
     expect(stepsOf(world)).toEqual(['RecordRetry a r1', 'RecordHalt a A', 'RecordRetry b r1']);
   });
 
-  it('lifts the revocation of a rule that nobody refuses now', () => {
+  it('lifts the revocation of a rule that is not refused now', () => {
     const world = worldOf(
       [rolloutOf(1, { a: 'A', b: 'A' }, { unit: RULE, spec })],
       { a: { record: proved('0', 60, revoked) }, b: { record: proved('0', 60, { retried: 'r1' }) } },
@@ -811,7 +811,7 @@ describe('E6: what goes back', () => {
     expect(lane(upheld('A', { revoked: ['A'] }), [])).toMatchObject({ lane: 'Forward' });
   });
 
-  it('revokes what it leaves, also where nobody noted which came first, and where that was being removed', () => {
+  it('revokes what it leaves, also where it was not recorded which came first, and where that was being removed', () => {
     const unordered = (both(60).verified ?? []).map(({ order: _order, ...entry }) => entry);
     expect(stepsOf(worldOf([rolloutOf(3, { a: 'A' })], { a: { record: both(60, { verified: unordered, revoked: ['A'] }) } }))).toEqual([
       'Revoke a B',
@@ -1068,7 +1068,7 @@ it.each<[string, Partial<On>, string | undefined]>([
   expect(unitOf(world)?.clusters?.map((each) => [each.phase, each.message])).toEqual([['Verified', message]]);
 });
 
-describe('E9: the removal of what somebody deleted and made again', () => {
+describe('E9: the removal of what a user deleted and made again', () => {
   const removal = (live: On['live']) =>
     worldOf([rolloutOf(1, { a: undefined })], { a: { record: proved('A', 60), ...(live === undefined ? {} : { live }) } });
 
@@ -1079,7 +1079,7 @@ describe('E9: the removal of what somebody deleted and made again', () => {
     expect(stepsOf(removal('Absent'))).toEqual(['Remove a']);
   });
 
-  it('goes on where somebody only took its label and its digest away', () => {
+  it('goes on where a user only took its label and its digest away', () => {
     expect(stepsOf(removal({ unitDigest: undefined, drifted: true }))).toEqual(['Remove a']);
   });
 });

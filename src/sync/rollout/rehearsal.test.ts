@@ -352,7 +352,7 @@ describe('E2: a repair rule', () => {
     expect([hub.mode, hub.unit?.lane, hub.unit?.phase]).toEqual(['Enforce', 'Restore', 'Done']);
   });
 
-  it('that somebody enforces by hand during its rehearsal goes back to Shadow, and one that is verified to Enforce', () => {
+  it('that a user enforces by hand during its rehearsal goes back to Shadow, and one that is verified to Enforce', () => {
     const hub = world();
     hub.commit(rule());
     hub.settle();

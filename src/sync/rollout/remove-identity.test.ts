@@ -6,7 +6,7 @@ import { LABELS } from '../../api/names.ts';
 import { removeUnit } from '../apply-unit.ts';
 import { KEY, machineCells, setOf, type MachineCells } from './testing/machine-cells.ts';
 
-const WAITS = 'somebody deleted it in its cell and made another one of its name: delete that one there';
+const WAITS = 'a user deleted it in its cell and made another one of its name: delete that one there';
 
 let world: MachineCells;
 

@@ -135,7 +135,7 @@ describe('E8: what an empty cache lost', () => {
     expect(units.dueAtMs(clock.monotonic())).toBe(first);
   });
 
-  it('is forgotten when nobody uses it any more, with the tries that failed', async () => {
+  it('is forgotten when it is not used any more, with the tries that failed', async () => {
     const units = open();
     await units.load('main', [wanted('a'), wanted('b')]);
     fails = true;

@@ -17,7 +17,7 @@ export type LiveUnit =
       unknown?: boolean;
       /** When what is there was begun, as the object has it. */
       writtenAt?: string | undefined;
-      /** Somebody deleted what was applied and made another of its name, which bears the label of no other Fleet. */
+      /** A user deleted what was applied and made another of its name, which bears the label of no other Fleet. */
       notOurs?: boolean;
       /** The kind's own rule is met for this digest and generation (docs/protocols.md#e2). */
       evidence: boolean;

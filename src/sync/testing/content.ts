@@ -55,7 +55,7 @@ async function emptiesAtOnce(client: Client): Promise<void> {
   const before = set({ action: 'Remove', paused: true, offlinePolicy: { afterSeconds: 900 } });
   await commit(client, before);
   await client.patch(MachineComponentSets, before.metadata, { merge: { spec: { rolloutID: 'again' } } });
-  // Somebody put a field that is not sync's on the record of its applies.
+  // A user put a field that is not sync's on the record of its applies.
   const written = (await live(client, before)).metadata;
   const managedFields = (written.managedFields ?? []).map((each) =>
     each.manager === MANAGERS.sync ? { ...each, fieldsV1: { ...each.fieldsV1, 'f:spec': { ...specIn(each), 'f:rolloutID': {} } } } : each,

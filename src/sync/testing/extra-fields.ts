@@ -97,7 +97,7 @@ const WRITES: [string, Given, (client: Client, object: Given) => Promise<unknown
       const own = managedFields.filter(({ manager }) => manager === MANAGERS.sync);
       await client.patch(MachineComponentSets, metadata, { merge: { metadata: { managedFields: own } } });
     },
-    'spec.maxUnavailable from 7 to nothing, set by somebody',
+    'spec.maxUnavailable from 7 to nothing, set by an unknown manager',
   ],
   [
     'the template of a MachineSet',

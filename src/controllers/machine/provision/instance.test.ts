@@ -25,9 +25,9 @@ describe('what is known of an instance', () => {
   });
 
   test('is nothing where the machine has no provider, or one that the cell does not have', async () => {
-    const { spec, ...ofNobody } = machine();
+    const { spec, ...rest } = machine();
     const { provider: _, ...unprovided } = spec;
-    expect(await instanceOf({ ...ofNobody, spec: unprovided }, provider(), signal)).toEqual({ state: 'NoProvider' });
+    expect(await instanceOf({ ...rest, spec: unprovided }, provider(), signal)).toEqual({ state: 'NoProvider' });
     expect(await instanceOf(machine(), undefined, signal)).toMatchObject({ state: 'Unknown', reason: 'UnknownProvider' });
   });
 

@@ -42,7 +42,7 @@ export function calledByFleet(helper: (...args: never[]) => unknown): boolean {
 
 /**
  * From here on every construct remembers its line: each constructor reaches `addChild`, also those of cdk8s and cdk8s-plus.
- * Returns everything that will be made, so that what is in no cluster is not lost silently.
+ * Returns everything that will be made, so that what is in no cluster is not lost without a report.
  */
 export function rememberLocations(): ReadonlySet<IConstruct> {
   const made = new Set<IConstruct>();

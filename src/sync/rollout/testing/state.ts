@@ -299,7 +299,7 @@ export function forgotten(state: FleetState, cluster: string): FleetState {
   return { ...state, recorded, accounts, revoked, upheld, stopped };
 }
 
-/** Somebody deletes the object in a cell. */
+/** A user deletes the object in a cell. */
 export function erased(state: FleetState, cluster: string): FleetState {
   const { [cluster]: gone, ...cells } = state.cells;
   return gone === undefined ? state : { ...state, cells };
