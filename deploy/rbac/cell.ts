@@ -78,7 +78,7 @@ const WRITES: Record<keyof typeof CELL_WRITERS, Rule[]> = {
     own('machines/status', 'patch'),
     EVENTS,
   ],
-  defender: [own('defenderpolicies/status', 'patch')],
+  defender: [own('defenderpolicies/status freezes/status', 'patch')],
   remedy: [own('noderemediers/status machines/status', 'patch'), own('remedyoperationjobs', 'list create'), EVENTS],
   remedyJob: [
     own('remedyoperationjobs', 'delete'),

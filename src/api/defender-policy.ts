@@ -121,6 +121,7 @@ export const DefenderPolicies = defineKind({
   status: Type.Object({ observedGeneration: Type.Optional(Type.Integer()), conditions: conditions() }),
   columns: [
     { name: 'Accepted', type: 'string', jsonPath: '.status.conditions[?(@.type=="Accepted")].status' },
+    { name: 'PoolsFound', type: 'string', jsonPath: '.status.conditions[?(@.type=="PoolsFound")].status', priority: 1 },
     { name: 'Limits', type: 'string', jsonPath: '.spec.limits[*].name', priority: 1 },
     { name: 'Windows', type: 'string', jsonPath: '.spec.windows[*].name', priority: 1 },
   ],

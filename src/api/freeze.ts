@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { atomic } from './fields.ts';
+import { atomic, conditions } from './fields.ts';
 import { defineKind } from './kind/definition.ts';
 
 export const Freezes = defineKind({
@@ -14,12 +14,19 @@ export const Freezes = defineKind({
         description: 'default Change and Repair; Restore only if it is named',
       }),
     ),
-    pools: Type.Optional(atomic(Type.String({ minLength: 1 }), { minItems: 1, description: 'only these pools; absent: the whole cell' })),
+    pools: Type.Optional(
+      atomic(Type.String({ minLength: 1 }), {
+        minItems: 1,
+        description: 'only these pools; absent: the whole cell. Status.PoolsFound reports one that has no Machine',
+      }),
+    ),
     reason: Type.Optional(Type.String()),
   }),
-  status: Type.Object({}),
+  status: Type.Object({ observedGeneration: Type.Optional(Type.Integer()), conditions: conditions() }),
   columns: [
     { name: 'Stops', type: 'string', jsonPath: '.spec.stops' },
+    { name: 'Pools', type: 'string', jsonPath: '.spec.pools' },
+    { name: 'PoolsFound', type: 'string', jsonPath: '.status.conditions[?(@.type=="PoolsFound")].status' },
     { name: 'Reason', type: 'string', jsonPath: '.spec.reason' },
   ],
 });

@@ -1,5 +1,6 @@
 import { MANAGERS } from '../api/names.ts';
 import { runDefenderPolicyController } from '../controllers/defender-policy/controller.ts';
+import { runFreezeController } from '../controllers/freeze/controller.ts';
 import { runIdentityController } from '../controllers/identity/controller.ts';
 import { runMachineController } from '../controllers/machine/controller.ts';
 import { runMachineComponentController } from '../controllers/machine-component/controller.ts';
@@ -105,6 +106,7 @@ export async function runCellControllers(ports: Ports, options: CellCommandOptio
         (signal) => runMachineComponentSetController({ ...given(MANAGERS.machineComponentSet, signal), term: term.promise }),
         (signal) => runMachineComponentController(given(MANAGERS.machineComponentSet, signal)),
         (signal) => runDefenderPolicyController(given(MANAGERS.defender, signal)),
+        (signal) => runFreezeController(given(MANAGERS.defender, signal)),
         (signal) => runRemedies((writer) => given(writer, signal)),
       ]);
       endShow?.();

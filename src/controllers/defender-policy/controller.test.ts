@@ -53,3 +53,12 @@ it('accepts it once it is corrected, and then writes nothing more', async () => 
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect((await cell.client.get(DefenderPolicies, { name: 'p' })).metadata.resourceVersion).toBe(resourceVersion);
 });
+
+it('reports pools without machines by the field that names them', async () => {
+  await make({ limits: [{ name: 'one', scope: 'Pool', maxConcurrent: 1, pools: ['wep'] }], windows: [{ ...nights, pools: ['db'] }] });
+  const found = async () =>
+    (await cell.client.get(DefenderPolicies, { name: 'p' })).status?.conditions?.find(({ type }) => type === 'PoolsFound');
+  await waitFor(async () => (await found())?.status === 'False', LATE);
+  expect((await found())?.message).toContain('`spec.limits[0].pools` names wep; `spec.windows[0].pools` names db:');
+  expect((await accepted())?.status).toBe('True');
+});
