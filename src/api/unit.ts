@@ -22,6 +22,9 @@ export function unitKey(object: KubeObject): string {
   return `${object.kind}/${namespace === undefined ? '' : `${namespace}/`}${name}`;
 }
 
+/** Whether a unit's key names an object of this kind. */
+export const isUnitOf = (unit: string, { kind }: { kind: string }): boolean => unit.startsWith(`${kind}/`);
+
 /** The MachineComponents that a MachineComponentSet names: of its version and of its canary's. */
 export function namedComponents(set: KubeObject & { spec?: unknown }): string[] {
   const spec = set.spec;

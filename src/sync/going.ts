@@ -1,4 +1,5 @@
 /** How many machines a commit would let go, for the budget of deletions (docs/protocols.md#e9). What is not known counts as the most that a set may have. */
+import { isUnitOf } from '../api/unit.ts';
 import type { Cluster } from '../api/cluster.ts';
 import { CodedError } from '../api/errors.ts';
 import { MachineSets } from '../api/machine-set.ts';
@@ -10,7 +11,6 @@ export type ReplicasByDigest = ReadonlyMap<string, number | null>;
 
 /** As many machines as one set may have. */
 export const MOST = 2000;
-const PREFIX = `${MachineSets.kind}/`;
 
 /** What one change of a unit in a cluster is counted by. */
 export interface Counted {
@@ -27,7 +27,7 @@ export interface Counted {
 
 /** `from`, `to`: digests; undefined: the commit before, or this one, has no such unit. */
 export function machinesGoing(unit: string, from: string | undefined, to: string | undefined, by: Counted): number {
-  if (!unit.startsWith(PREFIX) || from === to) return 0;
+  if (!isUnitOf(unit, MachineSets) || from === to) return 0;
   const after = to === undefined ? 0 : by.replicas.get(to);
   // Left out: the set keeps what it has.
   if (after === null) return 0;
@@ -84,17 +84,23 @@ export function machinesOf(
 ): ReadonlyMap<string, CellMachines> {
   return new Map(
     clusters.flatMap(({ metadata: { name }, status }): [string, CellMachines][] => {
-      const reached = status?.conditions?.some(({ type, status: is }) => type === 'Reachable' && is === 'True') === true;
-      if (!reached || status?.machines?.sets === undefined) return [];
+      if (!isReached(status) || status?.machines?.sets === undefined) return [];
       const { total, sets } = status.machines;
       const entries = sets.map(({ set, deleting = 0, ...rest }): [string, CellSet] => {
-        const unit = `${PREFIX}${set}`;
+        const unit = `${MachineSets.kind}/${set}`;
         return [unit, { ...rest, deleting, removing: isRemoving(name, unit) }];
       });
       return [[name, { total, sets: new Map(entries) }]];
     }),
   );
 }
+
+const isReached = (status: Cluster['status']): boolean =>
+  status?.conditions?.some(({ type, status: is }) => type === 'Reachable' && is === 'True') === true;
+
+/** Whether the hub reaches a cell that has more sets than are reported: what each of them has is not known. */
+export const isUncounted = ({ status }: Cluster): boolean =>
+  isReached(status) && status?.machines !== undefined && status.machines.sets === undefined;
 
 /**
  * How many machines of a cell go already, or will by an earlier commit, beside those that this one lets go. `wanted`: by unit, what there is to be after
@@ -129,7 +135,7 @@ export async function replicasOf(
   for (const { units } of rendered) for (const { digest, objects } of units) note(digest, objects);
   const lost = new Map<string, string>();
   for (const { unit, digest, commit } of before) {
-    if (!unit.startsWith(PREFIX) || found.has(digest)) continue;
+    if (!isUnitOf(unit, MachineSets) || found.has(digest)) continue;
     const bundle = await bundles.get(digest);
     if (bundle !== undefined) note(digest, bundle.objects);
     else if (commit !== undefined) lost.set(digest, commit);

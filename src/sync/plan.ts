@@ -1,3 +1,5 @@
+import { Namespaces } from '../api/builtin.ts';
+import { isUnitOf } from '../api/unit.ts';
 import type { Fleet, Stage } from '../api/fleet.ts';
 import type { Rollout, RolloutUnit } from '../api/rollout.ts';
 import { sha256Hex } from '../api/digest.ts';
@@ -95,7 +97,7 @@ export function plan(input: PlanInput): Plan {
         if (input.removing?.(cluster, unit) === true) absent.set(unit, [...(absent.get(unit) ?? []), cluster]);
         continue;
       }
-      if (digest === undefined && unit.startsWith('Namespace/')) {
+      if (digest === undefined && isUnitOf(unit, Namespaces)) {
         kept.push({ unit, cluster });
         continue;
       }

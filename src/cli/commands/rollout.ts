@@ -1,3 +1,5 @@
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
+import { isUnitOf } from '../../api/unit.ts';
 import type { Command } from 'commander';
 import { isOver, Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -84,7 +86,7 @@ function canRetry({ status }: Rollout): boolean {
 }
 
 function whyNoRetry({ spec, status }: Rollout): string {
-  const set = spec.units.map(({ unit }) => unit).find((unit) => unit.startsWith('MachineComponentSet/'));
+  const set = spec.units.map(({ unit }) => unit).find((unit) => isUnitOf(unit, MachineComponentSets));
   const patch = `kubectl --context CLUSTER patch machinecomponentset ${set?.slice(set.indexOf('/') + 1) ?? ''} --type merge -p '{"spec":{"rolloutID":"again-1"}}'`;
   const machines =
     set === undefined ? '' : `; machines that failed within the limit of their set are tried again by a new rolloutID there: ${patch}`;

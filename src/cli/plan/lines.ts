@@ -1,4 +1,8 @@
 /** A plan for people: one paragraph a unit, one line for all clusters of a stage that change in the same way. Pure. */
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
+import { isUnitOf } from '../../api/unit.ts';
+import { Namespaces } from '../../api/builtin.ts';
+import { MachineSets } from '../../api/machine-set.ts';
 import { canonical } from '../../api/digest.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { MachineEffect } from './disruption.ts';
@@ -128,7 +132,7 @@ function groupText(unit: string, { stage, clusters }: Group): string {
     `stage ${stage}`,
     `${changeText(first)} in ${namesText(clusters.map(({ name }) => name))}`,
     ...(effectText(clusters.flatMap(({ effect }) => effect ?? [])) ?? []),
-    ...(first.change === 'Remove' && unit.startsWith('MachineComponentSet/') ? [LEFT] : []),
+    ...(first.change === 'Remove' && isUnitOf(unit, MachineComponentSets) ? [LEFT] : []),
     ...(first.lane === 'Restore' ? ['at once, in all stages: it was proven there before'] : []),
   ];
   return parts.join(', ');
@@ -213,9 +217,9 @@ export function disruptionText(disruption: Extract<MachineEffect, { effect: 'Cha
 export function revertText(unit: string, groups: readonly Group[]): string {
   const clusters = groups.flatMap((group) => group.clusters).filter(({ change }) => change !== 'TakeOver');
   if (groups.every(({ clusters: its }) => its.every(({ change }) => change === 'TakeOver'))) return 'leaves it as it is';
-  if (unit.startsWith('Namespace/') && clusters.every(({ change }) => change === 'Add')) return 'leaves it: a Namespace is never deleted';
+  if (isUnitOf(unit, Namespaces) && clusters.every(({ change }) => change === 'Add')) return 'leaves it: a Namespace is never deleted';
   if (clusters.every(({ change }) => change === 'Add'))
-    return unit.startsWith('MachineSet/')
+    return isUnitOf(unit, MachineSets)
       ? 'takes it away at once, as far as the limits of deletions let its machines go'
       : 'takes it away at once, where the limits of deletions allow it';
   const forward = clusters.filter(({ revert }) => revert.lane === 'Forward').length;

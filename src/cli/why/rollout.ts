@@ -1,4 +1,6 @@
 /** Why each unit of a rollout is where it is, cluster by cluster. */
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
+import { isUnitOf } from '../../api/unit.ts';
 import type { Rollout, RolloutUnit, RolloutUnitStatus } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import { age } from '../output.ts';
@@ -33,7 +35,7 @@ export function rolloutLines(rollout: Stored<Rollout>, nowMs: number): string[] 
 
 /** A set is removed and uninstalls nothing (docs/protocols.md#a6), which the phase Done alone would hide. */
 export function whatStays({ unit, clusters }: RolloutUnit): string | undefined {
-  if (!unit.startsWith('MachineComponentSet/') || clusters.every(({ digest }) => digest !== undefined)) return undefined;
+  if (!isUnitOf(unit, MachineComponentSets) || clusters.every(({ digest }) => digest !== undefined)) return undefined;
   return 'only the set is removed: what it installed stays on the machines, unless it had removed it before with action Remove';
 }
 

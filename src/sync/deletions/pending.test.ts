@@ -65,7 +65,7 @@ function judged({ placement, record, cell, to, restores = false, prune }: Judged
     machines,
     there: () => [record.digest, record.begun].flatMap((each) => (each === undefined || each === REMOVAL ? [] : each)),
     restores: () => restores,
-    pending: pendingIn({ fleet: 'main', rollouts, recorded, machines, replicas: REPLICAS }),
+    pending: pendingIn({ fleet: 'main', rollouts, recorded, machines, uncounted: new Set(), replicas: REPLICAS }),
   });
   return { plan: found, placement: found.units[0]?.clusters[0] };
 }
@@ -224,4 +224,28 @@ it('E9: what may have to be judged again is the same text until a number changes
   expect(of(waits, 42, { digest: '200' })).toBeUndefined();
   expect(of(waits, 43, { digest: '40' })).toBeUndefined();
   expect(of({ digest: '40' }, 43, { digest: '200' })).toBeUndefined();
+});
+
+it('E9: of a cell with more sets than are reported, what waits there is judged again, with as many machines as the hub asked for', () => {
+  const cluster: Cluster = {
+    apiVersion: API_VERSION,
+    kind: 'Cluster',
+    metadata: { name: 'one' },
+    spec: {},
+    status: {
+      units: [recordOf({ digest: '200' })],
+      machines: { total: 900, ready: 900 },
+      conditions: [{ type: 'Reachable', status: 'True', reason: 'Reached', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }],
+    },
+  };
+  const rollouts = [rolloutOf({ digest: '40', atMost: 42 })];
+  expect(lateText(rollouts, [cluster])).toBe(`one ${WEB} 42 Infinity`);
+  const recorded = new Map([['one', [recordOf({ digest: '200' })]]]);
+  const input = { fleet: 'main', rollouts, recorded, machines: new Map(), uncounted: new Set(['one']), replicas: REPLICAS };
+  expect(pendingIn(input).get('one')?.get(WEB)).toEqual({ atMost: 42, late: { digest: '200', isCounted: true } });
+  expect(
+    pendingIn({ ...input, uncounted: new Set() })
+      .get('one')
+      ?.get(WEB)?.late,
+  ).toBeUndefined();
 });

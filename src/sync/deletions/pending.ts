@@ -2,13 +2,14 @@
  * What commits in force want of MachineSets, and has not begun or ended in a cluster: it was judged with so many machines, and its cell may have made more since
  * (docs/protocols.md#e9). Pure.
  */
+import { isUnitOf } from '../../api/unit.ts';
 import type { Cluster, UnitStatus } from '../../api/cluster.ts';
 import { MachineSets } from '../../api/machine-set.ts';
 import type { Rollout, RolloutUnit } from '../../api/rollout.ts';
 import { ownersOf } from '../plan.ts';
 import { REMOVAL } from '../records.ts';
 import { isGone } from '../soak.ts';
-import type { CellMachines, ReplicasByDigest } from '../going.ts';
+import { isUncounted, type CellMachines, type ReplicasByDigest } from '../going.ts';
 
 export interface Pending {
   /** It begins where no more machines are there; undefined: however many are, by a Rollout of an earlier version. */
@@ -24,6 +25,8 @@ export interface PendingInput {
   rollouts: readonly Rollout[];
   recorded: ReadonlyMap<string, readonly UnitStatus[]>;
   machines: ReadonlyMap<string, CellMachines>;
+  /** Clusters that have more sets than are reported (`isUncounted`). */
+  uncounted: ReadonlySet<string>;
   replicas: ReplicasByDigest;
 }
 
@@ -33,7 +36,7 @@ export type PendingByCluster = ReadonlyMap<string, ReadonlyMap<string, Pending>>
 export function pendingIn(input: PendingInput): PendingByCluster {
   const found = new Map<string, Map<string, Pending>>();
   for (const [unit, { clusters }] of ownersOf(input.rollouts)) {
-    if (!isMachineSet(unit)) continue;
+    if (!isUnitOf(unit, MachineSets)) continue;
     for (const placement of clusters) {
       const pending = pendingAt(input, unit, placement);
       if (pending === undefined) continue;
@@ -49,7 +52,7 @@ function pendingAt(input: PendingInput, unit: string, placement: Placement): Pen
   if (isWhole(placement, record)) return undefined;
   const { atMost } = placement;
   const isOurs = record?.fleet === input.fleet;
-  const had = isOurs ? machinesHad(input, placement, unit, record) : 0;
+  const had = isOurs ? machinesReported(input, placement, unit, record) : 0;
   if (!isOurs || atMost === undefined || had <= atMost) return { atMost, late: undefined };
   const given = largestGiven(input, record);
   // Then no record names any more what the cell has.
@@ -57,16 +60,15 @@ function pendingAt(input: PendingInput, unit: string, placement: Placement): Pen
   return { atMost, late: { digest, isCounted: digest === undefined || input.replicas.has(digest) } };
 }
 
-const isMachineSet = (unit: string): boolean => unit.startsWith(`${MachineSets.kind}/`);
-
 function isWhole({ digest }: Placement, record: UnitStatus | undefined): boolean {
   if (digest === undefined) return record === undefined || isGone(record);
   return record?.digest === digest && record.begun === undefined;
 }
 
 /** Without those that go already for a number of the hub. */
-function machinesHad(input: PendingInput, { name, digest: target }: Placement, unit: string, record: UnitStatus): number {
-  const { replicas = 0, wanted = 0 } = input.machines.get(name)?.sets.get(unit) ?? {};
+function machinesReported(input: PendingInput, { name, digest: target }: Placement, unit: string, record: UnitStatus): number {
+  const unknown = input.uncounted.has(name) ? Infinity : 0;
+  const { replicas = unknown, wanted = unknown } = input.machines.get(name)?.sets.get(unit) ?? {};
   const given = largestGiven(input, record);
   const most = given === undefined ? Infinity : numberOf(input, given);
   // Where the target has begun, its cell may have what had only begun before it.
@@ -87,11 +89,12 @@ export function lateText(rollouts: readonly Rollout[], clusters: readonly Cluste
   const late = [...ownersOf(rollouts)].flatMap(([unit, { clusters: placements }]) =>
     placements.flatMap((placement) => {
       if (placement.atMost === undefined) return [];
-      const { status } = reports.get(placement.name) ?? {};
-      const set = status?.machines?.sets?.find((each) => `${MachineSets.kind}/${each.set}` === unit);
-      const record = status?.units?.find((each) => each.unit === unit);
-      if (set === undefined || set.replicas <= placement.atMost || isWhole(placement, record)) return [];
-      return [`${placement.name} ${unit} ${placement.atMost} ${set.replicas}`];
+      const cluster = reports.get(placement.name);
+      const record = cluster?.status?.units?.find((each) => each.unit === unit);
+      if (cluster === undefined || isWhole(placement, record)) return [];
+      const set = cluster.status?.machines?.sets?.find((each) => `${MachineSets.kind}/${each.set}` === unit);
+      const replicas = isUncounted(cluster) ? Infinity : (set?.replicas ?? 0);
+      return replicas <= placement.atMost ? [] : [`${placement.name} ${unit} ${placement.atMost} ${replicas}`];
     }),
   );
   return late.length === 0 ? undefined : late.sort().join('\n');

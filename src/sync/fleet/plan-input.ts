@@ -2,7 +2,7 @@
 import type { Bundles } from '../bundles.ts';
 import { pendingIn } from '../deletions/pending.ts';
 import { refuseGroupChanges } from '../group-changes.ts';
-import { machinesOf, replicasOf } from '../going.ts';
+import { isUncounted, machinesOf, replicasOf } from '../going.ts';
 import { carriedBy, countedBy, removingBy, type PlanInput } from '../plan.ts';
 import { withoutCommits } from '../wanted.ts';
 import { REMOVAL } from '../records.ts';
@@ -28,6 +28,7 @@ export async function planInput(view: FleetView, rendered: RenderedCommit, { bun
     const isOurs = recorded.get(cluster)?.some((each) => each.unit === unit && each.fleet === name) === true;
     return isOurs && wanted.get(cluster)?.has(unit) !== true;
   });
+  const uncounted = new Set(clusters.filter(isUncounted).map(({ metadata }) => metadata.name));
   return {
     fleet,
     rendered: digestsOf(rendered),
@@ -38,7 +39,7 @@ export async function planInput(view: FleetView, rendered: RenderedCommit, { bun
     labels: new Map(rendered.clusters.map((cluster) => [cluster.name, cluster.object.metadata.labels ?? {}])),
     replicas,
     machines,
-    pending: pendingIn({ fleet: name, rollouts, recorded, machines, replicas }),
+    pending: pendingIn({ fleet: name, rollouts, recorded, machines, uncounted, replicas }),
     there: (cluster, unit) => {
       const records = recorded.get(cluster) ?? [];
       const { digest, begun } = records.find((each) => each.unit === unit) ?? {};

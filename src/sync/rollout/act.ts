@@ -1,3 +1,5 @@
+import { CustomResourceDefinitions, Namespaces } from '../../api/builtin.ts';
+import { isUnitOf } from '../../api/unit.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MachineSets } from '../../api/machine-set.ts';
 import { stamped } from '../apply-unit.ts';
@@ -198,5 +200,5 @@ async function stillFew(
 
 /** What is in a Namespace, or is of a kind, cannot be made before it. Machines stay also where the cell then refuses the content that keeps them. */
 function goesFirst({ do: what, unit }: Step): boolean {
-  return what === 'KeepMachines' || unit.startsWith('Namespace/') || unit.startsWith('CustomResourceDefinition/');
+  return what === 'KeepMachines' || isUnitOf(unit, Namespaces) || isUnitOf(unit, CustomResourceDefinitions);
 }

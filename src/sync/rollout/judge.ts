@@ -1,10 +1,12 @@
 /** How far one unit is on one cluster, against what a rollout wants there. */
+import { isUnitOf } from '../../api/unit.ts';
+import { MachineSets } from '../../api/machine-set.ts';
 import type { UnitStatus } from '../../api/cluster.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { Rollout, RolloutUnit } from '../../api/rollout.ts';
 import { MADE_AGAIN } from '../apply-unit.ts';
 import { isSoakUnknown, soaksSince } from '../soak.ts';
-import { hasTooMany, isMachineSet, tooManyText, uncountedMachines } from './machines.ts';
+import { hasTooMany, tooManyText, uncountedMachines } from './machines.ts';
 import { canRetry, knownOf, observedRetry, pendingPlacement, type KnownPlacement, type UnitPlacement } from './placement.ts';
 import type { LiveUnit, World } from './world.ts';
 
@@ -36,7 +38,7 @@ export function judge(world: World, rollout: Rollout, unit: string, wanted: Roll
 /** Whether there may be content there that this hub does not know (docs/protocols.md#e17), and that its placement waits for. */
 function mayHide(unit: string, { live, isForeign, blocked, isCurrent }: KnownPlacement): boolean {
   if (isForeign) return false;
-  if (blocked !== undefined || live.state === 'Unknown') return isCurrent || isMachineSet(unit);
+  if (blocked !== undefined || live.state === 'Unknown') return isCurrent || isUnitOf(unit, MachineSets);
   return isCurrent && live.state === 'Present' && live.unknown === true;
 }
 

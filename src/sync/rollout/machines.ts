@@ -1,12 +1,11 @@
 /** Why a MachineSet stays as it is, for the limits of deletions (docs/protocols.md#e9): its cell has, or is to have, more machines than the commit was judged with. Pure. */
+import { isUnitOf } from '../../api/unit.ts';
 import type { UnitStatus } from '../../api/cluster.ts';
 import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import { isNumberOfSync } from '../replicas-owner.ts';
 import type { UnitPlacement } from './placement.ts';
-
-export const isMachineSet = (unit: string): boolean => unit.startsWith(`${MachineSets.kind}/`);
 
 /**
  * Why a set must not be changed yet: its cell is to have more machines than were counted when the commit was judged, by content that the hub did not give it as
@@ -18,7 +17,7 @@ export function uncountedMachines(
   record: UnitStatus | undefined,
   counted = 0,
 ): string | undefined {
-  if (!isMachineSet(unit)) return undefined;
+  if (!isUnitOf(unit, MachineSets)) return undefined;
   if (live.state === 'Unknown') return 'not observed yet';
   if (live.state === 'Absent' || live.machines === undefined || live.machines <= counted) return undefined;
   const { unitDigest } = live;
@@ -29,7 +28,7 @@ export function uncountedMachines(
 
 /** Whether more machines are there by now than may be, so that a change would let more go than the limits of deletions allowed when the commit was judged. */
 export function hasTooMany({ unit, live, atMost }: Pick<UnitPlacement, 'unit' | 'live' | 'atMost'>): boolean {
-  return isMachineSet(unit) && atMost !== undefined && live.state === 'Present' && (live.has ?? 0) > atMost;
+  return isUnitOf(unit, MachineSets) && atMost !== undefined && live.state === 'Present' && (live.has ?? 0) > atMost;
 }
 
 export function tooManyText({ live, atMost = 0 }: UnitPlacement): string {

@@ -1,3 +1,4 @@
+import { isUnitOf } from '../../api/unit.ts';
 import type { Cluster, UnitStatus } from '../../api/cluster.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import { MachineSets, wantedReplicas, type MachineSet } from '../../api/machine-set.ts';
@@ -291,7 +292,7 @@ export function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, stamp: Sta
 function wantedMachineSets(rollouts: readonly Rollout[]): Map<string, Map<string, string>> {
   const wanted = new Map<string, Map<string, string>>();
   for (const [unit, { clusters }] of ownersOf(rollouts)) {
-    if (!unit.startsWith('MachineSet/')) continue;
+    if (!isUnitOf(unit, MachineSets)) continue;
     for (const { name, digest } of clusters)
       if (digest !== undefined) wanted.set(name, (wanted.get(name) ?? new Map<string, string>()).set(unit, digest));
   }

@@ -1,3 +1,5 @@
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
+import { isUnitOf } from '../../api/unit.ts';
 import type { Rollout, RolloutUnit, CLUSTER_PHASES } from '../../api/rollout.ts';
 import type { UnitStatus } from '../../api/cluster.ts';
 import { haltOf, REMOVAL, stands, type Over, type SeenHalt } from '../records.ts';
@@ -187,7 +189,7 @@ export function retryOf(world: World, owner: Rollout, unit: string, cluster: str
 
 /** Whether cells have a way to try again what they halted of this kind: `spec.rolloutID`. */
 export function canRetry(unit: string): boolean {
-  return unit.startsWith('MachineComponentSet/');
+  return isUnitOf(unit, MachineComponentSets);
 }
 
 /** The retry that the cell has observed, and that is not recorded yet. */
