@@ -1,7 +1,7 @@
 import { CELLS } from '../src/cli/tour/system.ts';
 import { until } from '../src/cli/tour/wait.ts';
 import type { Benchmark, Sample } from './harness.ts';
-import { requestsBetween, type Asker, type LoggedRequest } from './requests.ts';
+import type { Asker, LoggedRequest } from './requests.ts';
 import { now, openSystem, pause, BUMPED, BUMPS, NODES } from './system.ts';
 
 const NOOPS = 3;
@@ -35,7 +35,7 @@ every read comes from a watch, every write is conditioned instead of preceded by
     const system = await openSystem();
     const caused = async (fromMs: number): Promise<LoggedRequest[]> => {
       await pause(AFTERMATH_MS);
-      return (await requestsBetween(system.requests, fromMs, now())).filter(({ by, path }) => by !== 'others' && !path.includes('/leases'));
+      return (await system.requestsBetween(fromMs, now())).filter(({ by, path }) => by !== 'others' && !path.includes('/leases'));
     };
     const record = (name: string, value: number, reference: number, unit: Sample['unit']): void =>
       report({ name: `noop-commit/${name}`, tier: 'W', unit, value, reference });

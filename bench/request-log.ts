@@ -1,6 +1,6 @@
 /**
  * Loaded into the processes of `kubenode start` with `--import`. In the one that serves the API it writes a line for each request as it
- * arrives: `[ms since the epoch, method, url, user agent]`. Counting is done by who reads it, so the server does one small write more.
+ * arrives: `[ms since the epoch, port of the server, method, url, user agent]`. Counting is done by who reads it, so the server does one small write more.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { openSync, writeSync } from 'node:fs';
@@ -11,7 +11,8 @@ if (file !== undefined && process.argv[2] === 'serve') {
   const log = openSync(file, 'a');
   subscribe('http.server.request.start', (message) => {
     const { request } = message as { request: IncomingMessage };
-    const line = [performance.timeOrigin + performance.now(), request.method, request.url, request.headers['user-agent'] ?? ''];
+    const atMs = performance.timeOrigin + performance.now();
+    const line = [atMs, request.socket.localPort, request.method, request.url, request.headers['user-agent'] ?? ''];
     writeSync(log, `${JSON.stringify(line)}\n`);
   });
 }

@@ -6,8 +6,13 @@ import { fileURLToPath } from 'node:url';
 import { Fleets } from '../src/api/fleet.ts';
 import { Rollouts } from '../src/api/rollout.ts';
 import { cloneFleet } from '../src/cli/tour/fleet.ts';
-import { startSystem, type TourSystem } from '../src/cli/tour/system.ts';
+import { CELLS, startSystem, type TourSystem } from '../src/cli/tour/system.ts';
 import { until } from '../src/cli/tour/wait.ts';
+import { systemClock } from '../src/kube/clock.ts';
+import { createClient } from '../src/kube/http-client.ts';
+import { httpTransport } from '../src/kube/http-transport.ts';
+import { loadKubeconfig, type LoadedConnection } from '../src/kube/kubeconfig.ts';
+import { requestsBetween, type LoggedRequest } from './requests.ts';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Of the reference fleet, over all three cells. */
@@ -19,8 +24,8 @@ export const BUMPED = 'local-detector';
 
 export interface BenchSystem extends TourSystem {
   dir: string;
-  /** Where the server logs its requests; see `requests.ts`. */
-  requests: string;
+  /** What the servers were asked; see `requests.ts`. */
+  requestsBetween(fromMs: number, untilMs: number): Promise<LoggedRequest[]>;
   /** Commits; `atMs` is when the branch was moved. */
   bump(version: string): Promise<{ commit: string; atMs: number }>;
   remark(): Promise<{ commit: string; atMs: number }>;
@@ -57,9 +62,7 @@ export async function openSystem(): Promise<BenchSystem> {
     const started = await startSystem(fleet.dir, join(dir, 'state'));
     system = started;
     const hub = started.client('hub');
-    const made = await until('the Fleet is there', 30_000, () => hub.find(Fleets, { name: 'main' }));
-    const stages = made.spec.stages.map((stage) => ({ ...stage, soakSeconds: 0 }));
-    await hub.patch(Fleets, { name: 'main' }, { merge: { spec: { stages } } });
+    await soakNowhere(started.state);
     await until('all nodes run', 180_000, async () => {
       const machines = await started.allMachines();
       return machines.length === NODES && machines.every(({ machine }) => machine.status?.phase === 'Running');
@@ -74,7 +77,7 @@ export async function openSystem(): Promise<BenchSystem> {
     return {
       ...started,
       dir,
-      requests,
+      requestsBetween: async (fromMs, untilMs) => await requestsBetween(requests, await clusterPorts(started.state), fromMs, untilMs),
       close,
       bump: async (version) => await at(await fleet.bump(BUMPED, version)),
       remark: async () => await at(await fleet.remark()),
@@ -88,6 +91,30 @@ export async function openSystem(): Promise<BenchSystem> {
   } catch (error) {
     await close();
     throw error;
+  }
+}
+
+/** Each API server has a port of its own. */
+async function clusterPorts(state: string): Promise<Map<number, string>> {
+  const ports = new Map<number, string>();
+  for (const context of ['hub', ...CELLS]) ports.set(Number(new URL((await connectionTo(state, context)).server).port), context);
+  return ports;
+}
+
+async function connectionTo(state: string, context: string): Promise<LoadedConnection> {
+  return await loadKubeconfig({ path: join(state, 'kubeconfig'), context, env: {}, clock: systemClock() });
+}
+
+/** No stage of the Fleet soaks. Only an administrator may write that. */
+async function soakNowhere(state: string): Promise<void> {
+  const transport = httpTransport(await connectionTo(state, 'hub'));
+  try {
+    const hub = createClient(transport, { userAgent: 'kubenode-bench' });
+    const { spec } = await until('the Fleet is there', 30_000, () => hub.find(Fleets, { name: 'main' }));
+    const stages = spec.stages.map((stage) => ({ ...stage, soakSeconds: 0 }));
+    await hub.patch(Fleets, { name: 'main' }, { merge: { spec: { stages } } });
+  } finally {
+    await transport.close();
   }
 }
 
