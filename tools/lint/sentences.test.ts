@@ -11,6 +11,13 @@ const refused = [
   "a.reason.split(',')",
   "reason.startsWith('DrainTimeout')",
   '/^Drain/.exec(reason)',
+  "a['message'] === 'it is gone'",
+  "`${a.message}` === 'it is gone'",
+  "a.message.toLowerCase() === 'it is gone'",
+  "reason.slice(0, 5) === 'Drain'",
+  "['it is gone', 'it waits'].includes(a.message)",
+  "new Set(['it is gone']).has(message)",
+  "(() => { switch (a.message) { case 'it is gone': return 1; default: return 0; } })()",
 ];
 const allowed = [
   'a.message === b.message',
@@ -20,6 +27,8 @@ const allowed = [
   "a.message.replaceAll('x', 'y')",
   "a.message.split('\\n')[0]",
   "['Gone', 'Expired'].includes(reason)",
+  "a.message.trim() === ''",
+  'a.message.slice(0, 100)',
 ];
 
 const expression = (text: string): string => `export const x = ${text};`;

@@ -90,7 +90,10 @@ function terminate(world: World, namespaces: Served, entry: Entry): void {
   change(world, namespaces, current, 'status', (object) => {
     const before = listAt(object, 'status', 'conditions');
     const conditions = remainingConditions(remaining, at).map((item) => {
-      const same = before.find((old) => textAt(old, 'type') === item['type'] && textAt(old, 'message') === item['message']);
+      const same = before.find((old) => {
+        const [type, message] = [textAt(old, 'type'), textAt(old, 'message')];
+        return type === item['type'] && message === item['message'];
+      });
       return same ?? item;
     });
     object['status'] = { ...objectAt(object, 'status'), conditions };
