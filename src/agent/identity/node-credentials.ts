@@ -182,6 +182,9 @@ async function asked(ctx: AgentContext, certificates: NodeCertificates): Promise
           const who = answer.approved ? 'approved, and not signed' : 'not approved';
           throw agentError('CredentialsRefused', `the certificate for Node ${node.name} is ${who} after ${PATIENCE_MS / 1000} s`);
         }
+        break;
+      default:
+        answer satisfies never;
     }
     await sleep(clock, waitMs);
     signal.throwIfAborted();

@@ -151,6 +151,8 @@ function stateOf(o: ObservedNode, component: ComponentState): StatePart {
     case 'absent':
     case 'refuse':
       break;
+    default:
+      pending satisfies never;
   }
   if (!o.installed.has(name))
     return { state: component.action === 'Remove' ? 'Removing' : component.failed === undefined ? 'Fetching' : 'Failed' };

@@ -63,6 +63,8 @@ export async function actStage(ctx: AgentContext, stage: TransactionStage): Prom
     case 'probe':
       probe(ctx, parts);
       return;
+    default:
+      stage satisfies never;
   }
   memory.transaction.progress = {
     ...memory.transaction.progress,

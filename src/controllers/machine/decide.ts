@@ -76,7 +76,7 @@ export function decide(view: MachineView): Decision {
       ? unmaking(view)
       : reservation === undefined
         ? withoutReservation(view)
-        : withRow(view, reservation);
+        : withReservation(view, reservation);
   return { ...operation, steps: [...housekeeping(view), ...operation.steps] };
 }
 
@@ -118,7 +118,7 @@ function withoutReservation(view: MachineView): Decision {
   return { steps: [] };
 }
 
-function withRow(view: MachineView, reservation: LedgerReservation): Decision {
+function withReservation(view: MachineView, reservation: LedgerReservation): Decision {
   const { machine } = view;
   const operation = machine.spec.operation;
   if (operation?.id === reservation.id && operation.kind === 'Cancelled') return cancelled(view, reservation);

@@ -408,7 +408,10 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
         const made = job({ name: `j${truth.jobs.length}`, machine: name, action: ACTIONS[each.action] ?? 'Reboot', status: {} });
         truth = { ...truth, jobs: [...truth.jobs, made] };
         if (truth.nodes[each.machine]?.spec?.unschedulable !== true && !siteOf(each.machine).hung) change(each.machine, { pods: [pod] });
+        return;
       }
+      default:
+        each satisfies never;
     }
   }
 

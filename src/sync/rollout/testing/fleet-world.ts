@@ -161,6 +161,8 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
         if (live !== undefined) Object.assign(live, { rolloutID: step.rolloutID, halted: undefined });
         return;
       }
+      default:
+        step satisfies never;
     }
   }
 
