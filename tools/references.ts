@@ -1,7 +1,7 @@
 /**
  * Follows every reference: links of Markdown to files and headings, and pages and rules that comments name. A rule of docs/protocols.md is named in a
  * comment by its address, `docs/protocols.md#d6`; after the first of a comment `#d6` is enough. Nothing may cite a page outside the repository by name.
- * docs/events.md names each Event that the code reports, and no other. docs/proof.md names the files of the tests that bear the number of an attack.
+ * docs/events.md names each Event that the code reports, and no other, with the files and functions where it is decided and emitted. docs/proof.md names the files of the tests that bear the number of an attack.
  *
  *   node tools/references.ts
  */
@@ -99,11 +99,7 @@ function checkComments(file: string): void {
 
 const EVENTS = 'docs/events.md';
 /** Where the reason of an Event stands as a literal. */
-const REPORTED = [
-  /(?:happened\(\{|\.event\([^)]{0,60}?\{|events\.push\(\{)[^}]*?reason: ([^,}]+)/gs,
-  /\b(?:normal|warning)\(('\w+')/g,
-  /\btell\('(?:Normal|Warning)', ('\w+')/g,
-];
+const REPORTED = [/(?:happened\(\{|\.event\([^)]{0,60}?\{|events\.push\(\{)[^}]*?reason: ([^,}]+)/gs, /\b(?:normal|warning)\(('\w+')/g];
 
 function checkEvents(): void {
   const listed = new Set([...read(EVENTS).matchAll(/^\| (`\w+`(?:, `\w+`)*)/gm)].flatMap(([, cell = '']) => cell.match(/\w+/g) ?? []));
@@ -119,6 +115,24 @@ function checkEvents(): void {
             problems.push(`${file}:${lineOf(text, index)}: ${EVENTS} does not name the Event ${reason}`);
   }
   for (const reason of listed) if (!literals.has(reason)) problems.push(`${EVENTS}: no code reports ${reason}`);
+  for (const [index, row] of read(EVENTS).split('\n').entries()) if (row.startsWith('| `')) checkEventRow(row, `${EVENTS}:${index + 1}`);
+}
+
+/** The last two cells name where it is decided, with the functions, and where it is emitted. One of these files has the reason as a literal. */
+function checkEventRow(row: string, where: string): void {
+  const cells = row.split(' | ');
+  const reasons = cells[0]?.match(/(?<=`)\w+(?=`)/g) ?? [];
+  const [decided = '', emitted = ''] = cells.slice(-2);
+  const texts: string[] = [];
+  for (const [, path = '', names = ''] of `${decided} ${emitted}`.matchAll(/`(src\/[\w./-]+\.ts)`(?: \(([^)]*)\))?/g)) {
+    if (!existsSync(join(ROOT, path))) continue;
+    texts.push(read(path));
+    for (const name of names.match(/\w+/g) ?? [])
+      if (!new RegExp(`\\b(?:function|const) ${name}\\b`).test(read(path))) problems.push(`${where}: ${path} has no function ${name}`);
+  }
+  for (const cell of [decided, emitted]) if (!/`src\/[^`]+\.ts`/.test(cell)) problems.push(`${where}: name the file`);
+  for (const reason of reasons)
+    if (!texts.some((text) => text.includes(`'${reason}'`))) problems.push(`${where}: none of its files has '${reason}'`);
 }
 
 const PROOF = 'docs/proof.md';
