@@ -17,7 +17,7 @@ import {
 const CONTEXT = 'kubenode MachineComponent signature v1\n';
 
 /** `Any` is taken as it is. Of a list each item has the shape; of an object only these fields may be there. */
-type Shape = 'Any' | { list: Shape } | { fields: Readonly<Record<string, Shape>>; defaults?: Readonly<Record<string, unknown>> };
+export type Shape = 'Any' | { list: Shape } | { fields: Readonly<Record<string, Shape>>; defaults?: Readonly<Record<string, unknown>> };
 
 const SYSTEMD: Shape = {
   fields: {
@@ -122,5 +122,5 @@ function formOf(value: unknown, shape: Shape, path: string): unknown {
 
 const unknown = (path: string, why: string): CodedError => objectError('FormUnknown', `${path} ${why}`);
 
-/** For the test that compares it with the schema. */
+/** For who shows what is signed, and for the test that compares it with the schema. */
 export const componentForm = (): Shape => COMPONENT;

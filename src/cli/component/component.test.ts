@@ -80,8 +80,8 @@ describe('G6d: what is signed is what the hub renders', () => {
     const asked = run('sign', '.', '--key', 'key');
     expect(asked).toMatchObject({ status: 1, stderr: expect.stringContaining('--yes') });
     expect(asked.stderr).toContain('new: web 1.0.0');
-    expect(asked.stderr).toContain('unit web: ["{{dir}}/web","--port={{values.port}}"]');
-    expect(asked.stderr).toContain('hook postInstall: ["/bin/sh","-c","id > /root/pwned"]');
+    expect(asked.stderr).toContain('units[0].exec: ["{{dir}}/web","--port={{values.port}}"]');
+    expect(asked.stderr).toContain('hooks.postInstall.command: ["/bin/sh","-c","id > /root/pwned"]');
     expect(text('fleet/signatures.json')).toBe('{}\n');
     expect(run('sign', '.', '--yes', '--key', 'key').status).toBe(0);
     // Nothing new: nothing to ask.

@@ -1,35 +1,46 @@
+import { componentForm, type Shape } from '../../api/component-form.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
 import { plainText } from '../../api/plain-text.ts';
 
-/** Of a file's content; the rest is counted. */
-const LINES = 40;
-
 /**
- * What a component would do on a node, for the person who signs it: a line each, in which nothing can pass for another line, and no command is cut.
+ * What a component would do on a node, for the person who signs it: each field of its spec but its signatures, unless it has its default. Where two texts are
+ * equal, so is what is signed; nothing is cut, and nothing can pass for another line.
  */
 export function reviewOf({ spec }: MachineComponent, change: 'New' | 'Changed'): string {
-  const { componentName, version, disruption = {}, hooks = {}, units = [], files = [], probes = [], disposable = [], values = [] } = spec;
-  const lines = [
-    ...Object.entries(disruption).map(([kind, disruptionClass]) => `disruption ${kind}: ${disruptionClass}`),
-    ...spec.platforms.flatMap(({ os, arch, artifacts }) =>
-      artifacts.map(({ url, sha256 }) => `artifact ${os}/${arch}: ${url} sha256:${sha256}`),
-    ),
-    ...Object.entries(hooks).map(([name, hook]) => `hook ${name}: ${JSON.stringify(hook.command)}`),
-    ...units.map(
-      ({ name, exec, environment }) =>
-        `unit ${name}: ${JSON.stringify(exec)}${environment === undefined ? '' : ` environment ${JSON.stringify(environment)}`}`,
-    ),
-    ...probes.flatMap(({ name, exec }) => (exec === undefined ? [] : [`probe ${name}: ${JSON.stringify(exec.command)}`])),
-    ...files.flatMap(({ path, mode, content }) => [`file ${path}${mode === undefined ? '' : ` mode ${mode}`}:`, ...contentOf(content)]),
-    ...disposable.map(({ path }) => `cleans ${path}`),
-    ...values.map(({ name, pattern }) => `value ${name}: ${pattern}`),
-  ];
+  const { componentName, version, signatures: _signatures, ...rest } = spec;
   const title = `${change === 'New' ? 'new' : 'changed'}: ${componentName} ${version}`;
-  return [title, ...lines.map((line) => `    ${line}`)].map((line) => plainText(line, Infinity)).join('\n');
+  return [title, ...fieldLines(rest, componentForm(), '').map((line) => `    ${line}`)].map((line) => plainText(line, Infinity)).join('\n');
 }
 
-function contentOf(content: string): string[] {
-  const lines = content.replace(/\n$/, '').split('\n');
-  const shown = lines.slice(0, LINES).map((line) => `  | ${line}`);
-  return lines.length <= LINES ? shown : [...shown, `  and ${lines.length - LINES} more lines: read them where the fleet is written`];
+/** A field that the form does not have is shown as any other. */
+function fieldLines(value: unknown, shape: Shape, path: string): string[] {
+  if (shape !== 'Any' && value !== null && typeof value === 'object') {
+    const lines = Array.isArray(value)
+      ? value.flatMap((each: unknown, index) => fieldLines(each, 'list' in shape ? shape.list : 'Any', `${path}[${index}]`))
+      : Object.entries(value).flatMap(([name, each]) => linesOf(name, each, shape, path));
+    if (lines.length > 0) return lines;
+  }
+  if (typeof value === 'string' && value.includes('\n')) return [`${path}:`, ...contentLines(value)];
+  return [`${path}: ${jsonOf(value)}`];
+}
+
+function linesOf(name: string, value: unknown, shape: Exclude<Shape, 'Any'>, path: string): string[] {
+  const { fields, defaults = {} } = 'fields' in shape ? shape : { fields: {} };
+  if (value === undefined || (Object.hasOwn(defaults, name) && defaults[name] === value)) return [];
+  const field: Shape | undefined = Object.hasOwn(fields, name) ? fields[name] : undefined;
+  return fieldLines(value, field ?? 'Any', path === '' ? name : `${path}.${name}`);
+}
+
+/** A line in which not every character is seen as it is stands there as JSON. */
+function contentLines(content: string): string[] {
+  const lines = content.split('\n');
+  const shown = (lines.at(-1) === '' ? lines.slice(0, -1) : lines).map((line) =>
+    plainText(line, Infinity) === line ? `  | ${line}` : `  |json ${jsonOf(line)}`,
+  );
+  return lines.at(-1) === '' ? shown : [...shown, '  no line break at the end'];
+}
+
+/** Without the line breaks that JSON may have, which a plain text has as blanks. */
+function jsonOf(value: unknown): string {
+  return JSON.stringify(value).replaceAll(/[\u0085\u2028\u2029]/g, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
