@@ -31,24 +31,6 @@ import {
 } from './repair/repair.ts';
 import type { Decision, MachineView, Step } from './view.ts';
 
-const isMine = (reservation: LedgerReservation, machine: Machine): boolean => machine.spec.operation?.id === reservation.id;
-
-function wantsDrain(view: MachineView, reservation: LedgerReservation): boolean {
-  const { machine, claim } = view;
-  if (claim.state !== 'Claimed') return false;
-  if (isMine(reservation, machine)) return isMigrating(view);
-  if (reservation.kind === 'Delete') return wantsDrainToGo(view, reservation);
-  if (reservation.kind === 'Change') return drainNeeded(orderable(reservation, machine, view.facts));
-  const job = jobOfReservation(reservation, view.facts);
-  return job !== undefined && wantsDrainFirst(job, machine);
-}
-
-/** Whether a repair takes the pods away after its order, and has not ended. */
-function isMigrating({ machine }: MachineView): boolean {
-  const { operation } = machine.spec;
-  return operation?.kind === 'Repair' && operation.action === 'MigratePods' && endOf(machine) === undefined;
-}
-
 /** Whether pods are being taken away now, so that they must be observed. */
 export function isDraining(view: MachineView): boolean {
   const { reservation, claim } = view;
@@ -181,11 +163,6 @@ function ordered(view: MachineView, reservation: LedgerReservation): Decision {
   };
 }
 
-function isCordonWanted({ machine, facts }: MachineView, reservation: LedgerReservation): boolean {
-  const job = reservation.kind === 'Repair' ? jobOfReservation(reservation, facts) : undefined;
-  return job === undefined || wantsCordon(job, machine);
-}
-
 /** docs/protocols.md#c13: the Node that bore the cordon of this reservation, which has its order, was deleted, and the machine's Node registered again. */
 function isCordonLost(view: MachineView, reservation: LedgerReservation): boolean {
   const { claim } = view;
@@ -196,53 +173,6 @@ function isCordonLost(view: MachineView, reservation: LedgerReservation): boolea
 const cordoningAgain = (reservation: LedgerReservation): Decision => ({
   steps: [{ do: 'Cordon', reservation, why: `operation ${reservation.id} goes on, and the Node registered again without its cordon` }],
 });
-
-function takingOver({ machine, facts, hours }: MachineView, reservation: LedgerReservation, successor: RemedyOperationJob): Decision {
-  const refusal = refusalByRates(successionRequest(successor, machine, reservation), hours, facts, facts.nowMs);
-  if (refusal !== undefined)
-    return {
-      steps: [],
-      waits: { for: 'Defender', why: `${refusal.limit}: ${successor.metadata.name} waits until ${refusal.wouldPassWhen}` },
-    };
-  const job = successor.metadata.uid ?? '';
-  if (isSucceeding(reservation, machine) && !isOrderFenced(reservation, machine))
-    return {
-      steps: [
-        {
-          do: 'FenceOrder',
-          reservation,
-          job,
-          why: `${successor.metadata.name} takes over operation ${reservation.id}, whose order must not come any more`,
-        },
-      ],
-    };
-  const why = `its agent does not renew its Lease and operation ${reservation.succeeds ?? reservation.id} can no longer begin; ${successor.metadata.name} repairs it without`;
-  return { steps: [{ do: 'TakeOverForRepair', reservation, job, why }] };
-}
-
-/** Why a reservation without an order is given up (docs/protocols.md#d6); undefined while it may go on. */
-function givenUp(view: MachineView, reservation: LedgerReservation): Cancellation | undefined {
-  const { machine, facts, nowMs } = view;
-  if (isDeleting(machine)) return { cause: 'RequestGone', why: 'the machine is being deleted' };
-  if (reservation.kind === 'Repair') {
-    if (isOrderFenced(reservation, machine)) return { cause: 'RequestGone', why: 'another repair was to take over' };
-    const job = jobOfReservation(reservation, facts);
-    if (job === undefined) return { cause: 'RequestGone', why: `${reservation.requester} is finished or gone` };
-    if (job.status?.cancelling !== undefined) return { cause: 'RequestGone', why: job.status.cancelling.why };
-    const refusal = repairRefusal(job, machine, facts);
-    if (refusal !== undefined) return { cause: 'Refused', why: `${refusal.limit ?? ''} stops it` };
-  } else if (orderable(reservation, machine, facts).length === 0) {
-    const { refusal } = permitted(machine, facts);
-    return refusal === undefined
-      ? { cause: 'RequestGone', why: 'nothing waits any more' }
-      : { cause: 'Refused', why: `${refusal.limit ?? ''} stops it` };
-  }
-  if (view.revoked !== undefined) return { cause: 'Refused', why: view.revoked.limit ?? '' };
-  // A reservation that took over does not expire: the provider carries it out when this controller asks it to.
-  return nowMs > Date.parse(reservation.notAfter) && !isSucceeding(reservation, machine)
-    ? { cause: 'Expired', why: `it had not begun by ${reservation.notAfter}` }
-    : undefined;
-}
 
 function notOrdered(view: MachineView, reservation: LedgerReservation): Decision {
   const { machine, claim, nowMs, facts } = view;
@@ -273,6 +203,53 @@ function notOrdered(view: MachineView, reservation: LedgerReservation): Decision
   return { steps: [{ do: 'Order', reservation, drained: drainNeeded(components), why }] };
 }
 
+function wantsDrain(view: MachineView, reservation: LedgerReservation): boolean {
+  const { machine, claim } = view;
+  if (claim.state !== 'Claimed') return false;
+  if (isMine(reservation, machine)) return isMigrating(view);
+  if (reservation.kind === 'Delete') return wantsDrainToGo(view, reservation);
+  if (reservation.kind === 'Change') return drainNeeded(orderable(reservation, machine, view.facts));
+  const job = jobOfReservation(reservation, view.facts);
+  return job !== undefined && wantsDrainFirst(job, machine);
+}
+
+const isMine = (reservation: LedgerReservation, machine: Machine): boolean => machine.spec.operation?.id === reservation.id;
+
+/** Whether a repair takes the pods away after its order, and has not ended. */
+function isMigrating({ machine }: MachineView): boolean {
+  const { operation } = machine.spec;
+  return operation?.kind === 'Repair' && operation.action === 'MigratePods' && endOf(machine) === undefined;
+}
+
+function isCordonWanted({ machine, facts }: MachineView, reservation: LedgerReservation): boolean {
+  const job = reservation.kind === 'Repair' ? jobOfReservation(reservation, facts) : undefined;
+  return job === undefined || wantsCordon(job, machine);
+}
+
+/** Why a reservation without an order is given up (docs/protocols.md#d6); undefined while it may go on. */
+function givenUp(view: MachineView, reservation: LedgerReservation): Cancellation | undefined {
+  const { machine, facts, nowMs } = view;
+  if (isDeleting(machine)) return { cause: 'RequestGone', why: 'the machine is being deleted' };
+  if (reservation.kind === 'Repair') {
+    if (isOrderFenced(reservation, machine)) return { cause: 'RequestGone', why: 'another repair was to take over' };
+    const job = jobOfReservation(reservation, facts);
+    if (job === undefined) return { cause: 'RequestGone', why: `${reservation.requester} is finished or gone` };
+    if (job.status?.cancelling !== undefined) return { cause: 'RequestGone', why: job.status.cancelling.why };
+    const refusal = repairRefusal(job, machine, facts);
+    if (refusal !== undefined) return { cause: 'Refused', why: `${refusal.limit ?? ''} stops it` };
+  } else if (orderable(reservation, machine, facts).length === 0) {
+    const { refusal } = permitted(machine, facts);
+    return refusal === undefined
+      ? { cause: 'RequestGone', why: 'nothing waits any more' }
+      : { cause: 'Refused', why: `${refusal.limit ?? ''} stops it` };
+  }
+  if (view.revoked !== undefined) return { cause: 'Refused', why: view.revoked.limit ?? '' };
+  // A reservation that took over does not expire: the provider carries it out when this controller asks it to.
+  return nowMs > Date.parse(reservation.notAfter) && !isSucceeding(reservation, machine)
+    ? { cause: 'Expired', why: `it had not begun by ${reservation.notAfter}` }
+    : undefined;
+}
+
 /**
  * Keeps a reservation whose machine may still be disrupted, instead of giving it up: the operation that it took over may go on as soon as the agent is back.
  * It keeps its reservation, and nothing is done in its name, until its end is reported or another repair takes over (docs/protocols.md#d5).
@@ -282,6 +259,29 @@ function heldBack(view: MachineView, reservation: LedgerReservation, reason = 'i
   if (successor !== undefined) return takingOver(view, reservation, successor);
   const why = `${reason}; operation ${reservation.succeeds}, which may have begun on the node, has not ended as far as is known`;
   return { steps: [], waits: { for: 'Agent', why } };
+}
+
+function takingOver({ machine, facts, hours }: MachineView, reservation: LedgerReservation, successor: RemedyOperationJob): Decision {
+  const refusal = refusalByRates(successionRequest(successor, machine, reservation), hours, facts, facts.nowMs);
+  if (refusal !== undefined)
+    return {
+      steps: [],
+      waits: { for: 'Defender', why: `${refusal.limit}: ${successor.metadata.name} waits until ${refusal.wouldPassWhen}` },
+    };
+  const job = successor.metadata.uid ?? '';
+  if (isSucceeding(reservation, machine) && !isOrderFenced(reservation, machine))
+    return {
+      steps: [
+        {
+          do: 'FenceOrder',
+          reservation,
+          job,
+          why: `${successor.metadata.name} takes over operation ${reservation.id}, whose order must not come any more`,
+        },
+      ],
+    };
+  const why = `its agent does not renew its Lease and operation ${reservation.succeeds ?? reservation.id} can no longer begin; ${successor.metadata.name} repairs it without`;
+  return { steps: [{ do: 'TakeOverForRepair', reservation, job, why }] };
 }
 
 /** Whether pods keep the order waiting. Under a repair of a node whose kubelet has failed, pods that are terminating do not. */

@@ -83,15 +83,6 @@ function next(view: View): Move {
   }
 }
 
-const iso = (ms: number): string => new Date(ms).toISOString();
-const short = (text: string): string => (text.length > MAX_EXPLANATION ? `${text.slice(0, MAX_EXPLANATION - 1)}…` : text);
-
-function ended(view: View, phase: 'Succeeded' | 'Failed' | 'Cancelled', outcome: Outcome, explanation: string): { status: Status } {
-  const at = iso(view.nowMs);
-  const status = endAll(view.job.status, at, outcome, explanation);
-  return { status: { ...status, phase, outcome, explanation: short(explanation), finishedAt: at } };
-}
-
 function first(view: View): Move {
   const { job, nowMs } = view;
   const { spec } = job;
@@ -103,19 +94,6 @@ function first(view: View): Move {
       status: { phase: 'NeedsHuman', explanation: view.diagnosis[0] ?? spec.why, diagnosis: [...view.diagnosis] },
     };
   return { status: begin({ phase: 'Pending' }, 'Ask', at) };
-}
-
-/** Why a job that has no order shall not get one. */
-function reasonToStop({ machine, superseded, rule, matches, job }: View): NonNullable<Status['cancelling']> | undefined {
-  const name = `NodeRemedier ${job.spec.rule}`;
-  const cancel = (why: string) => ({ why, outcome: 'Cancelled' as const });
-  if (machine?.metadata.deletionTimestamp !== undefined) return cancel('the machine is being deleted');
-  if (superseded !== undefined) return { why: superseded, outcome: 'Superseded' };
-  if (rule === 'Gone') return cancel(`${name} is gone`);
-  if (rule === 'Refused') return cancel(`${name} was edited and is not accepted any more`);
-  if (rule === 'Shadow') return cancel(`${name} is in Shadow now`);
-  if (matches === 'False') return cancel('the rule does not match any more: it recovered before the order');
-  return undefined;
 }
 
 function pending(view: View): Move {
@@ -159,28 +137,6 @@ function withVerdict(status: Status, job: Stored<RemedyOperationJob>, verdict: M
   };
 }
 
-/** Cordon and drain as they are seen. */
-function prepared({ job, machine, node, nowMs }: View, status: Status): Status {
-  const at = iso(nowMs);
-  const steps = stepsOf(job.spec.action);
-  let noted = status;
-  if (steps.includes('Cordon')) {
-    noted = begin(noted, 'Cordon', at);
-    const id = noted.operationID;
-    const isCordoned =
-      id !== undefined && node?.spec?.unschedulable === true && node.metadata.annotations?.[ANNOTATIONS.cordonOwner] === id;
-    if (!isCordoned) return noted;
-    noted = end(noted, 'Cordon', at, 'Succeeded');
-  }
-  if (steps.includes('Drain')) {
-    noted = begin(noted, 'Drain', at);
-    const drained = machine?.status?.conditions?.find((each) => each.type === 'Drained');
-    if (drained?.status !== 'True') return drained === undefined ? noted : explain(noted, 'Drain', drained.message);
-    noted = end(noted, 'Drain', at, 'Succeeded');
-  }
-  return begin(noted, 'Order', at);
-}
-
 function granted(view: View): Move {
   const { job, machine, reservation, isLedgerBegun, isLive, nowMs } = view;
   const status = job.status;
@@ -210,6 +166,41 @@ function granted(view: View): Move {
   return { status: prepared(view, status) };
 }
 
+/** Why a job that has no order shall not get one. */
+function reasonToStop({ machine, superseded, rule, matches, job }: View): NonNullable<Status['cancelling']> | undefined {
+  const name = `NodeRemedier ${job.spec.rule}`;
+  const cancel = (why: string) => ({ why, outcome: 'Cancelled' as const });
+  if (machine?.metadata.deletionTimestamp !== undefined) return cancel('the machine is being deleted');
+  if (superseded !== undefined) return { why: superseded, outcome: 'Superseded' };
+  if (rule === 'Gone') return cancel(`${name} is gone`);
+  if (rule === 'Refused') return cancel(`${name} was edited and is not accepted any more`);
+  if (rule === 'Shadow') return cancel(`${name} is in Shadow now`);
+  if (matches === 'False') return cancel('the rule does not match any more: it recovered before the order');
+  return undefined;
+}
+
+/** Cordon and drain as they are seen. */
+function prepared({ job, machine, node, nowMs }: View, status: Status): Status {
+  const at = iso(nowMs);
+  const steps = stepsOf(job.spec.action);
+  let noted = status;
+  if (steps.includes('Cordon')) {
+    noted = begin(noted, 'Cordon', at);
+    const id = noted.operationID;
+    const isCordoned =
+      id !== undefined && node?.spec?.unschedulable === true && node.metadata.annotations?.[ANNOTATIONS.cordonOwner] === id;
+    if (!isCordoned) return noted;
+    noted = end(noted, 'Cordon', at, 'Succeeded');
+  }
+  if (steps.includes('Drain')) {
+    noted = begin(noted, 'Drain', at);
+    const drained = machine?.status?.conditions?.find((each) => each.type === 'Drained');
+    if (drained?.status !== 'True') return drained === undefined ? noted : explain(noted, 'Drain', drained.message);
+    noted = end(noted, 'Drain', at, 'Succeeded');
+  }
+  return begin(noted, 'Order', at);
+}
+
 function ordered({ job, nowMs }: View): Status {
   const at = iso(nowMs);
   const { cancelling: _tooLate, ...status } = job.status;
@@ -219,13 +210,6 @@ function ordered({ job, nowMs }: View): Status {
     done = end(done, step, at, 'Succeeded');
   }
   return { ...begin(done, 'Act', at), phase: 'Running', orderedAt: at, explanation: '' };
-}
-
-/** What is reported of the end of its operation. */
-function reportOf({ job, machine }: View): { outcome: Outcome; message: string } | undefined {
-  const { operationID } = job.status;
-  const end = machine === undefined || operationID === undefined ? undefined : reportedEnd(machine, operationID);
-  return end && { outcome: end.outcome, message: end.report.message ?? '' };
 }
 
 function underWay(view: View): Move {
@@ -263,6 +247,13 @@ function underWay(view: View): Move {
   return verified(view, snapshot);
 }
 
+/** What is reported of the end of its operation. */
+function reportOf({ job, machine }: View): { outcome: Outcome; message: string } | undefined {
+  const { operationID } = job.status;
+  const end = machine === undefined || operationID === undefined ? undefined : reportedEnd(machine, operationID);
+  return end && { outcome: end.outcome, message: end.report.message ?? '' };
+}
+
 function verified(view: View, snapshot: Snapshot): Move {
   const { job, matches } = view;
   const { status } = job;
@@ -289,6 +280,12 @@ function verified(view: View, snapshot: Snapshot): Move {
   return { status: { ...learned, explanation }, wakeAtMs };
 }
 
+function ended(view: View, phase: 'Succeeded' | 'Failed' | 'Cancelled', outcome: Outcome, explanation: string): { status: Status } {
+  const at = iso(view.nowMs);
+  const status = endAll(view.job.status, at, outcome, explanation);
+  return { status: { ...status, phase, outcome, explanation: short(explanation), finishedAt: at } };
+}
+
 const sameProof = (a: JobProof, b: JobProof): boolean => canonical(a) === canonical(b);
 
 /** A question to a human ends when the rule is known not to match, or its machine is gone. */
@@ -301,3 +298,6 @@ function asking(view: View): Move {
   if (matches === 'False') return closed('its rule does not match any more');
   return { status, wakeAtMs: snapshot?.staleAtMs };
 }
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+const short = (text: string): string => (text.length > MAX_EXPLANATION ? `${text.slice(0, MAX_EXPLANATION - 1)}…` : text);
