@@ -51,7 +51,7 @@ export type GitErrorCode = keyof typeof gitErrorCodes;
 export const gitError = errorsOf(gitErrorCodes);
 
 /** Whether a commit was judged and refused, as against not read at all. */
-export function isRefusal(error: unknown): error is CodedError<GitErrorCode> {
+export function isGitRefusal(error: unknown): error is CodedError<GitErrorCode> {
   return isCoded(error, gitErrorCodes) && error.verdict;
 }
 

@@ -1,6 +1,6 @@
 import { messageOf } from '../../api/errors.ts';
 import { parseCommit, short, splitCommit } from './commit.ts';
-import { gitError, isRefusal } from './errors.ts';
+import { gitError, isGitRefusal } from './errors.ts';
 import { objectId } from './objects.ts';
 import { allowsNamespace, type AllowedSigner } from './signers.ts';
 import { parseSshSignature, type SshSignature } from './ssh-sig.ts';
@@ -56,7 +56,7 @@ export async function verifyCommits(commits: readonly CommitInfo[], verify: (oid
     try {
       verdict.verified.push({ oid, ...(await verify(oid)) });
     } catch (cause) {
-      if (!isRefusal(cause)) throw cause;
+      if (!isGitRefusal(cause)) throw cause;
       const error = gitError(cause.code, `${cause.message} (${JSON.stringify(subject)})`, {
         cause,
         ...(cause.next === undefined ? {} : { next: cause.next }),
