@@ -17,9 +17,9 @@ declare const isScript: unique symbol;
 /** A POSIX shell program that is a constant of this code. Input reaches it as arguments, `$1` and so on, and by no other way. */
 export type Script = string & { readonly [isScript]: true };
 
-/** A Script. It takes no substitutions, so that no input can become part of a program. */
-export function script(text: TemplateStringsArray): Script {
-  const [program = ''] = text.raw;
+/** A Script. Only other Scripts are substituted into it, so that no input can become part of a program. */
+export function script(text: TemplateStringsArray, ...parts: Script[]): Script {
+  const program = String.raw(text, ...parts);
   if (program.includes("'")) throw new Error('a script is passed between single quotes, and must contain none');
   return program as Script;
 }

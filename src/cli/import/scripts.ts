@@ -46,8 +46,8 @@ exit 0
 /** 95: another import has the lock, since two of one machine must not mix. 96: others may write where root runs programs; then it prints the folder. */
 export const EXITS = { lock: 95, space: 93, damaged: 92, digest: 91, foreign: 94, start: 90, unsafe: 96 } as const;
 
-/** Args: sha256 of the archive. Body: the archive, compressed by gzip. Nothing is left of one that is not whole. */
-export const TRANSFER = script`
+/** Ends where others than root may write in a folder from which root runs programs. */
+const ROOT_ONLY = script`
 root_only() {
   [ -e "$1" ] || return 0
   set -- "$1" $(stat -L -c "%u %a" "$1")
@@ -56,7 +56,10 @@ root_only() {
 for each in /opt /opt/kubenode /opt/kubenode/agent; do root_only $each; done
 each=$(readlink -m /opt/kubenode/agent)
 while [ "$each" != / ]; do root_only "$each"; each=$(dirname "$each"); done
-mkdir -p /opt/kubenode/agent
+`;
+
+/** Args: sha256 of the archive. Body: the archive, compressed by gzip. Nothing is left of one that is not whole. */
+export const TRANSFER = script`${ROOT_ONLY}mkdir -p /opt/kubenode/agent
 exec 9>/run/kubenode-import.lock
 flock -w 20 9 || exit 95
 folder=/opt/kubenode/agent/.import
@@ -75,16 +78,7 @@ mv -T "$folder/new" "$folder/$1" || end 93
 `;
 
 /** Args: sha256 of the archive that arrived. Prints the slot. */
-export const INSTALL = script`
-root_only() {
-  [ -e "$1" ] || return 0
-  set -- "$1" $(stat -L -c "%u %a" "$1")
-  [ "$2" = 0 ] && [ $((0$3 & 022)) = 0 ] || { echo "$1"; exit 96; }
-}
-for each in /opt /opt/kubenode /opt/kubenode/agent; do root_only $each; done
-each=$(readlink -m /opt/kubenode/agent)
-while [ "$each" != / ]; do root_only "$each"; each=$(dirname "$each"); done
-exec 9>/run/kubenode-import.lock
+export const INSTALL = script`${ROOT_ONLY}exec 9>/run/kubenode-import.lock
 flock -w 20 9 || exit 95
 /opt/kubenode/agent/.import/"$1"/install --no-start 9>&- || exit $?
 rm -rf /opt/kubenode/agent/.import

@@ -1,28 +1,10 @@
 import { expect, test } from 'vitest';
-import { API_VERSION } from '../../api/kind.ts';
 import { JOB_PHASES, type RemedyOperationJob, type RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
+import { job as jobOf } from '../machine/testing/objects.ts';
 import { eventOf } from './events.ts';
 
 const at = '2026-01-01T00:00:00Z';
-const job = (status?: RemedyOperationJobStatus): RemedyOperationJob => ({
-  apiVersion: API_VERSION,
-  kind: 'RemedyOperationJob',
-  metadata: { name: 'hung-1', namespace: 'web' },
-  spec: {
-    rule: 'hung',
-    machine: { name: 'a', uid: 'm' },
-    node: 'a',
-    rung: 0,
-    attempt: 1,
-    action: 'Reboot',
-    timeoutSeconds: 600,
-    healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 60 },
-    priority: 0,
-    matchedSince: at,
-    why: 'it was seen',
-  },
-  ...(status === undefined ? {} : { status }),
-});
+const job = (status: RemedyOperationJobStatus = {}): RemedyOperationJob => ({ ...jobOf({ name: 'hung-1' }), status });
 const recorded = (before: RemedyOperationJobStatus | undefined, after: RemedyOperationJobStatus): string | undefined => {
   const event = eventOf(job(before), after);
   return event && `${event.type} ${event.reason}: ${event.message}`;
@@ -30,7 +12,7 @@ const recorded = (before: RemedyOperationJobStatus | undefined, after: RemedyOpe
 const by = 'Reboot of web/hung-1 (rule hung)';
 
 test.each<[RemedyOperationJobStatus, string]>([
-  [{ phase: 'Pending' }, `Normal RemedyRequested: ${by} asks for permission: it was seen`],
+  [{ phase: 'Pending' }, `Normal RemedyRequested: ${by} asks for permission: KernelDeadlock is True`],
   [{ phase: 'Granted', operationID: 'r1' }, `Normal RemedyGranted: ${by} was granted as operation r1`],
   [{ phase: 'Running', operationID: 'r1' }, `Normal RemedyStarted: ${by} was ordered as operation r1`],
   [{ phase: 'Verifying' }, `Normal RemedyActed: ${by} is done; whether it helped is verified`],

@@ -3,14 +3,15 @@ import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine, MachineStatus } from '../../api/machine.ts';
 import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
+import { job as jobOf } from '../machine/testing/objects.ts';
 import { createClockPauses, isPaused, type ClockInput } from './clock-pauses.ts';
 
 const NOW = Date.parse('2026-01-01T01:00:00Z');
 const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
 
-const reservation = (kind: LedgerReservation['kind'], requesterUID = 'job'): LedgerReservation => ({
+const reservation = (kind: LedgerReservation['kind'], requesterUID = 'uid-j1'): LedgerReservation => ({
   id: 'reservation',
-  machineUID: 'm',
+  machineUID: 'uid-a',
   machine: 'web/a',
   kind,
   class: 'Repair',
@@ -23,29 +24,11 @@ const reservation = (kind: LedgerReservation['kind'], requesterUID = 'job'): Led
 const machine = (status: MachineStatus = {}, spec: Machine['spec'] = {}): Machine => ({
   apiVersion: API_VERSION,
   kind: 'Machine',
-  metadata: { name: 'a', uid: 'm' },
+  metadata: { name: 'a', uid: 'uid-a' },
   spec,
   status,
 });
-const job = (status: RemedyOperationJobStatus): RemedyOperationJob => ({
-  apiVersion: API_VERSION,
-  kind: 'RemedyOperationJob',
-  metadata: { name: 'j', uid: 'job' },
-  spec: {
-    rule: 'hung',
-    machine: { name: 'a', uid: 'm' },
-    node: 'a',
-    rung: 0,
-    attempt: 1,
-    action: 'Reboot',
-    timeoutSeconds: 1,
-    healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 1 },
-    priority: 0,
-    matchedSince: iso(-200),
-    why: '',
-  },
-  status,
-});
+const job = (status: RemedyOperationJobStatus): RemedyOperationJob => jobOf({ status });
 const input = (given: Partial<ClockInput>): ClockInput => ({ machine: machine(), reservation: undefined, jobs: [], ...given });
 const ordered = { operation: { id: 'reservation', epoch: 1, kind: 'Repair' as const, notAfter: iso(900) } };
 
@@ -53,7 +36,7 @@ describe('F2: a reservation stops the clocks of a machine', () => {
   it.each([
     ['not where there is none', {}, false],
     ['of a Change, from its first step', { reservation: reservation('Change', 'set') }, true],
-    ['not of a deletion: nothing is repaired there', { reservation: reservation('Delete', 'm') }, false],
+    ['not of a deletion: nothing is repaired there', { reservation: reservation('Delete', 'uid-a') }, false],
     [
       'not of a job before its order: a stronger rule may still replace it',
       { reservation: reservation('Repair'), jobs: [job({ phase: 'Granted' })] },
