@@ -48,6 +48,10 @@ describe('what in a cell needs a person', () => {
     expect(reasons('MachineSet', ['ComponentsLeft', 'False', 'NoneLeft'])).toEqual([]);
   });
 
+  test('is a machine that cannot have what its set gives', () => {
+    expect(reasons('MachineSet', ['Progressing', 'False', 'Complete'], ['WriteFailed', 'True', 'Invalid'])).toEqual(['Invalid']);
+  });
+
   test('is a number of machines that no commit reports', () => {
     expect(reasons('MachineSet', ['Progressing', 'False', 'ScaleDownBlocked'], ['ScaleDownBlocked', 'True', 'NotByCommit'])).toEqual([
       'NotByCommit',

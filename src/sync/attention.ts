@@ -17,6 +17,7 @@ const TROUBLE: Record<string, readonly { type: string; status: Condition['status
     { type: 'ScaleDownBlocked', status: 'True' },
     { type: 'Available', status: 'False' },
     { type: 'ComponentsLeft', status: 'True' },
+    { type: 'WriteFailed', status: 'True' },
   ],
   MachineComponentSet: [
     { type: 'Halted', status: 'True' },

@@ -41,6 +41,17 @@ describe('E2: a MachineSet that has all its machines', () => {
     expect(evidence({ createFailure: 'UnknownProvider', observedGeneration: 1 })).toEqual({ evidence: false, halted: undefined });
   });
 
+  it('is none where a machine cannot have what the template gives, and reports that', () => {
+    const conditions = [
+      { type: 'WriteFailed', status: 'True' as const, reason: 'Invalid', message: 'no such label', lastTransitionTime: AT },
+    ];
+    expect(evidenceOf(set({ conditions }), 'sha256:1')).toEqual({
+      evidence: false,
+      halted: undefined,
+      progress: '3/3 machines available, no such label',
+    });
+  });
+
   it('is not halted by what passes: it lacks machines, and waits', () => {
     expect(evidence({ createFailure: 'Forbidden', replicas: 2, availableReplicas: 2 })).toEqual({ evidence: false, halted: undefined });
   });

@@ -66,12 +66,13 @@ function ofMachineSet(set: Stored<MachineSet>): Evidence {
   const available = set.status?.availableReplicas ?? 0;
   const current = set.status?.replicas ?? 0;
   const code = set.status?.createFailure;
+  const unwritten = condition(set, 'WriteFailed');
   const isUnmakeable = observed(set) && code !== undefined && Object.hasOwn(UNMAKEABLE, code);
   return {
-    evidence: observed(set) && !isUnmakeable && current === wanted && available === wanted,
+    evidence: observed(set) && !isUnmakeable && unwritten?.status !== 'True' && current === wanted && available === wanted,
     // It has all its machines, maybe, and will never make another one.
     halted: isUnmakeable ? (condition(set, 'Progressing')?.message ?? code) : undefined,
-    progress: `${available}/${wanted} machines available`,
+    progress: `${available}/${wanted} machines available${unwritten?.status === 'True' ? `, ${unwritten.message}` : ''}`,
   };
 }
 

@@ -7,6 +7,7 @@ import { ago, because, conditionLines } from './words.ts';
 
 /** Which comes first where several are true; the first of a list is the answer. */
 const SET_ANSWERS: readonly (readonly [type: string, status: Condition['status']])[] = [
+  ['WriteFailed', 'True'],
   ['ScaleDownBlocked', 'True'],
   // Also where it has made all that it wants: some are not available since.
   ['Available', 'False'],

@@ -63,6 +63,27 @@ it('case 12: a label that the template loses disappears, and one that a human pu
   expect(cell.cluster.resourceVersion).toBe(resourceVersion);
 });
 
+const full = { labels: { x: '1' }, taints: [{ key: 't', effect: 'NoSchedule' as const }] };
+it.each<[string, NonNullable<MachineSet['spec']['template']>]>([
+  ['labels that a commit gives as empty', { labels: {} }],
+  ['labels and taints that a commit gives as empty', { labels: {}, taints: [] }],
+  ['taints that a commit gives as empty', { ...full, taints: [] }],
+  ['all that a commit drops', {}],
+])('%s leave the machines, and the set goes on', async (_what, template) => {
+  await make({ replicas: 1, template: full });
+  const spec = { provider: { name: 'fake' }, replicas: 2, template };
+  await cell.client.patch(MachineSets, KEY, { json: [{ op: 'replace', path: '/spec', value: spec }] });
+  await waitFor(async () => {
+    const { metadata, status } = await cell.client.get(MachineSets, KEY);
+    return status?.observedGeneration === metadata.generation && status?.replicas === 2;
+  }, LATE);
+  const given = async (): Promise<unknown[]> =>
+    (await machines()).map(({ spec: { labels = {}, taints = [] } }) => [Object.keys(labels).length, taints.length]);
+  const { labels = {}, taints = [] } = template;
+  const each = [Object.keys(labels).length, taints.length];
+  expect(await given()).toEqual([each, each]);
+});
+
 it('names what its machines still run when the component set that installed it is deleted, until the removal is declared', async () => {
   await make({ replicas: 1 });
   const set = async (action: 'Install' | 'Remove'): Promise<string> => {

@@ -4,6 +4,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
+import { evidenceOf } from '../../sync/evidence.ts';
 import type { ApiRequest } from '../../api/transport.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { createClient } from '../../kube/http-client.ts';
@@ -367,9 +368,33 @@ describe('a set', () => {
     expect(machine('m0')?.spec).toEqual({ paused: true });
     await pass();
     expect(done()).toBe(58);
-    answer(isPatchOf('/machines/m2'), 403, 'Forbidden');
-    putSet({ replicas: 60, template: { labels: { a: '2' } } }, { generation: 2 });
-    expect(await failure(pass())).toMatchObject({ code: 'Forbidden' });
+  });
+
+  it('reports which write the server refuses, brings the others to its machines, and has no evidence until then', async () => {
+    putSet({ replicas: 3, template: { labels: { a: '1' } } });
+    for (const name of ['m0', 'm1', 'm2']) putMachine(name);
+    const reported = () => set().status?.conditions?.find(({ type }) => type === 'WriteFailed');
+    const have = (): unknown[] => machines().map(({ spec }) => spec.labels?.['a']);
+    answer(isPatchOf('/machines/m0'), 422, 'Invalid', 2);
+    expect(await failure(pass())).toMatchObject({ code: 'Invalid' });
+    expect([have(), reported()]).toMatchObject([[undefined, '1', '1'], { status: 'True', reason: 'Invalid', observedGeneration: 1 }]);
+    expect(set().status).toMatchObject({ observedGeneration: 1, replicas: 3, availableReplicas: 3 });
+    expect(evidenceOf(set(), '').evidence).toBe(false);
+    const before = set().metadata.resourceVersion;
+    expect(await failure(pass())).toMatchObject({ code: 'Invalid' });
+    expect(set().metadata.resourceVersion).toBe(before);
+    await pass();
+    expect([have(), reported()]).toEqual([['1', '1', '1'], undefined]);
+    expect(evidenceOf(set(), '').evidence).toBe(true);
+  });
+
+  it('reports what it counts also where the server fails in the middle, and asks it for no other machine', async () => {
+    putSet({ replicas: 2, template: { labels: { a: '1' } } });
+    for (const name of ['m0', 'm1']) putMachine(name);
+    answer(isPatchOf('/machines/m0'), 500, 'InternalError');
+    expect(await failure(pass())).toMatchObject({ code: 'InternalError' });
+    expect(machines().map(({ spec }) => spec.labels?.['a'])).toEqual([undefined, undefined]);
+    expect(set().status).toMatchObject({ observedGeneration: 1, replicas: 2 });
   });
 });
 

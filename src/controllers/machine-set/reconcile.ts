@@ -79,17 +79,26 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
   const marked = await keepMarks(ports, view);
   const synced = await sync(view.set, decision.sync, run);
 
-  const { status, again } = statusOf(view, configError ?? failure);
+  const { status, again } = statusOf(view, configError ?? failure, synced.failure);
   const isWritten = await writeStatus(view.set, status, run);
+  failure ??= synced.failure;
   if (failure !== undefined) throw failure;
-  if (!isWritten || synced === 'again' || marked === 'again') return AGAIN;
+  if (!isWritten || synced.again || marked === 'again') return AGAIN;
   return again === undefined ? undefined : { requeueAfterMs: again };
 }
 
-async function sync(set: Stored<MachineSet>, machines: readonly Stored<Machine>[], run: MachineSetRun): Promise<'done' | 'again'> {
+interface Synced {
+  /** There are more. */
+  again: boolean;
+  /** The first one. What follows is tried all the same: one machine that is refused keeps no other as it was. */
+  failure: unknown;
+}
+
+async function sync(set: Stored<MachineSet>, machines: readonly Stored<Machine>[], run: MachineSetRun): Promise<Synced> {
   let left = SYNCED_AT_ONCE;
+  let failure: unknown;
   for (const stored of machines) {
-    if (left === 0) return 'again';
+    if (left === 0) return { again: true, failure };
     try {
       const { changed } = await applyIfChanged(run.client, Machines, syncedMachine(set, stored), {
         ...OPTIONS,
@@ -100,10 +109,15 @@ async function sync(set: Stored<MachineSet>, machines: readonly Stored<Machine>[
       if (changed) left--;
     } catch (error) {
       // It is gone, or it is another one: the apply names its UID.
-      if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
+      if (hasReason(error, 'Conflict', 'NotFound')) continue;
+      if (run.signal.aborted) throw error;
+      failure ??= error;
+      left--;
+      // A server that is away is not asked for each machine.
+      if (!isRefusal(error)) break;
     }
   }
-  return 'done';
+  return { again: false, failure };
 }
 
 /** False: the set has changed since it was read. */

@@ -3,7 +3,7 @@ import { LABELS } from '../../api/names.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineSet } from '../../api/machine-set.ts';
 import { selectorText } from '../../api/selector.ts';
-import { findCondition, isTrue, setConditions, type ConditionInput } from '../../kube/conditions.ts';
+import { findCondition, isTrue, removeCondition, setConditions, type ConditionInput } from '../../kube/conditions.ts';
 import { failedMachines, hasTooManyFailed, isAlive, readyDeadlineMs, wantedOf, type MachineSetView } from './decide.ts';
 import type { Obstacle } from './obstacle.ts';
 import { blockedOf, isMarked, keptBy, type Blocked } from './retire.ts';
@@ -11,8 +11,15 @@ import { blockedOf, isMarked, keptBy, type Blocked } from './retire.ts';
 export type MachineSetStatus = NonNullable<MachineSet['status']>;
 type Reported = Omit<ConditionInput, 'type' | 'observedGeneration'>;
 
-/** `again`: ms until a Ready machine becomes an available one, or one that is being made has failed. `error`: why nothing could be made. */
-export function statusOf(view: MachineSetView, error: unknown): { status: MachineSetStatus; again: number | undefined } {
+/**
+ * `again`: ms until a Ready machine becomes an available one, or one that is being made has failed. `error`: why nothing could be made. `unwritten`: why a
+ * machine could not be brought in line with the template.
+ */
+export function statusOf(
+  view: MachineSetView,
+  error: unknown,
+  unwritten?: unknown,
+): { status: MachineSetStatus; again: number | undefined } {
   const { set, machines, now } = view;
   const replicas = wantedOf(view);
   const alive = machines.filter(isAlive);
@@ -28,9 +35,11 @@ export function statusOf(view: MachineSetView, error: unknown): { status: Machin
     ScaleDownBlocked: scaleDownBlocked(kept, blocked),
     ComponentsLeft: view.left === undefined ? no('NoneLeft') : yes('NoSet', view.left),
     Paused: set.spec.paused === true ? yes('Paused', 'spec.paused') : no('NotPaused'),
+    ...(unwritten === undefined ? {} : { WriteFailed: writeFailed(set, unwritten) }),
   };
   const generation = set.metadata.generation === undefined ? {} : { observedGeneration: set.metadata.generation };
   const inputs = Object.entries(reported).map(([type, each]) => ({ type, ...each, ...generation }));
+  const before = unwritten === undefined ? removeCondition(set.status?.conditions, 'WriteFailed') : set.status?.conditions;
   const status = {
     replicas: alive.length,
     readyReplicas: ready.length,
@@ -42,7 +51,7 @@ export function statusOf(view: MachineSetView, error: unknown): { status: Machin
     ...(error === undefined || set.spec.paused === true ? {} : { createFailure: codeOf(error) }),
     selector: selectorText({ [LABELS.machineSet]: set.metadata.name }),
     ...generation,
-    conditions: setConditions(set.status?.conditions, inputs, now),
+    conditions: setConditions(before, inputs, now),
   };
   // Past the deadline, and not at it, a machine has failed.
   const failing = machines.map((machine) => readyDeadlineMs(view, machine) + 1);
@@ -115,6 +124,14 @@ function createFailure(set: MachineSet, error: unknown): string {
   const before = findCondition(set.status?.conditions, 'Progressing');
   const isSame = set.status?.createFailure === code && before?.observedGeneration === set.metadata.generation;
   return before !== undefined && isSame ? before.message : `${code}: ${messageOf(error)}`.slice(0, 512);
+}
+
+/** Only while it is so. The same words, for the same reason. */
+function writeFailed(set: MachineSet, error: unknown): Reported {
+  const code = codeOf(error);
+  const before = findCondition(set.status?.conditions, 'WriteFailed');
+  const isSame = before?.reason === code && before.observedGeneration === set.metadata.generation;
+  return yes(code, isSame ? before.message : `a machine cannot have what the template gives: ${messageOf(error)}`.slice(0, 512));
 }
 
 function codeOf(error: unknown): string {

@@ -36,11 +36,16 @@ export function desiredMachine(set: Stored<MachineSet>, of: { name: string; uid?
       ],
     },
     spec: {
-      ...template,
+      ...withoutEmptyLabels(template),
       ...(fixed.provider === undefined ? {} : { provider: fixed.provider }),
       ...(fixed.failureDomain === undefined ? {} : { failureDomain: fixed.failureDomain }),
     },
   };
+}
+
+/** An apply that takes the last label out of a map and gives it as empty leaves null there, which the schema refuses (docs/protocols.md#e3). */
+function withoutEmptyLabels({ labels, ...template }: Pick<Machine['spec'], 'labels'>): object {
+  return labels === undefined || Object.keys(labels).length === 0 ? template : { labels, ...template };
 }
 
 /** The desired state of a Machine that is there. Its UID keeps an apply from making it again when it is gone. */
