@@ -30,6 +30,7 @@ export const cliErrorCodes = {
   NothingToDo: surroundings('a rollout in a state to which the verb does not apply'),
   NotPrepared: surroundings('an API server on which kinds or rights could not be put'),
   OtherServers: surroundings('a folder whose state belongs to other API servers'),
+  PatternsTooCostly: surroundings('patterns of .gitignore that take too long to compare'),
   PortInUse: surroundings('a port that another process listens on'),
   ReleaseConflict: surroundings('one version of a component with two contents'),
   RenderFailed: surroundings('a fleet that does not render'),

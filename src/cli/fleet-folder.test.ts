@@ -8,32 +8,83 @@ import * as git from 'isomorphic-git';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { planLines } from './plan/lines.ts';
 import { makePlan } from './plan/make.ts';
-import { namedFolder } from './fleet-folder.ts';
+import { namedFolder, readFleet } from './fleet-folder.ts';
+import { writeInto } from './testing/tree.ts';
 import { acceptedBy, fleetText, planHub, SERVICE_ACCOUNT, SIGNAL, type PlanHub } from './plan/testing/hub.ts';
 
-let hub: PlanHub;
-beforeEach(async () => {
-  hub = await planHub();
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'kubenode-folder-'));
 });
-afterEach(async () => await hub.close());
-const accepted = async (text: string): Promise<string> => await acceptedBy(hub, text);
+afterEach(() => fs.rmSync(root, { recursive: true }));
+const gitIn = (...args: string[]): string =>
+  execFileSync('git', ['-c', 'user.name=ada', '-c', 'user.email=ada@example.com', '-c', 'safe.directory=*', ...args], {
+    cwd: root,
+    encoding: 'utf8',
+  });
 
 describe('the folder of a fleet', () => {
-  it('is the repository around the working directory, where none is named', async () => {
-    mkdirSync(join(hub.root, 'fleet/deep'), { recursive: true });
-    expect(namedFolder(undefined, join(hub.root, 'fleet/deep'))).toBe(hub.root);
-    expect(namedFolder('.', hub.root)).toBe(process.cwd());
-    expect(() => namedFolder(join(hub.root, 'absent'))).toThrow(expect.objectContaining({ code: 'Usage' }));
+  it('is the repository around the working directory, where none is named', () => {
+    gitIn('init', '-q');
+    mkdirSync(join(root, 'fleet/deep'), { recursive: true });
+    expect(namedFolder(undefined, join(root, 'fleet/deep'))).toBe(root);
+    expect(namedFolder('.', root)).toBe(process.cwd());
+    expect(() => namedFolder(join(root, 'absent'))).toThrow(expect.objectContaining({ code: 'Usage' }));
   });
 
   it('without a repository is the working directory', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'kubenode-folder-'));
-    expect(namedFolder(undefined, folder)).toBe(folder);
-    fs.rmSync(folder, { recursive: true });
+    expect(namedFolder(undefined, root)).toBe(root);
+  });
+});
+
+describe('the files of a folder', () => {
+  const read = async (): Promise<string[]> => [
+    ...(await readFleet({ root, entry: 'fleet/main.ts', include: ['fleet'] }, AbortSignal.timeout(20_000))).keys(),
+  ];
+  const write = (path: string, text = 'export {};\n'): string => writeInto(root, path, text);
+  beforeEach(() => {
+    gitIn('init', '-q');
+    write('fleet/main.ts');
+  });
+
+  it('are those that the next commit may have: what the index has, and what is not ignored', async () => {
+    write('.gitignore', '*.log\n/fleet/out\n');
+    for (const path of ['fleet/staged.log', 'fleet/out/staged.ts', 'fleet/.staged']) write(path);
+    gitIn('add', '--force', '.');
+    for (const path of ['fleet/new.ts', 'fleet/new.log', 'fleet/out/new.ts', 'fleet/.new', 'fleet/node_modules/a/a.js']) write(path);
+    expect(await read()).toEqual(['fleet/.staged', 'fleet/main.ts', 'fleet/new.ts', 'fleet/out/staged.ts', 'fleet/staged.log']);
+  });
+
+  it('are read in time for any patterns of .gitignore', async () => {
+    write('.gitignore', `${'*a'.repeat(24)}b\n`);
+    gitIn('add', '-A');
+    const name = `fleet/${'a'.repeat(200)}`;
+    write(name);
+    expect(await read()).toEqual([name, 'fleet/main.ts']);
+  });
+
+  it.each([
+    ['a link', (at: string) => fs.symlinkSync(join(root, 'elsewhere'), at)],
+    ['a link to a device without an end', (at: string) => fs.symlinkSync('/dev/zero', at)],
+    ['a pipe', (at: string) => void execFileSync('mkfifo', [at])],
+    ['a folder', (at: string) => mkdirSync(at)],
+  ])('are not left out by a .gitignore that is %s, as Git reads none', async (_, make) => {
+    write('elsewhere', 'secret\n');
+    gitIn('add', '-A');
+    make(join(root, '.gitignore'));
+    write('fleet/secret');
+    expect(await read()).toEqual(['fleet/main.ts', 'fleet/secret']);
   });
 });
 
 describe('a plan of files or of their commit', { timeout: 280_000 }, () => {
+  let hub: PlanHub;
+  beforeEach(async () => {
+    hub = await planHub();
+  });
+  afterEach(async () => await hub.close());
+  const accepted = async (text: string): Promise<string> => await acceptedBy(hub, text);
+
   it('is refused for the name of a file, as by the hub', async () => {
     await accepted(fleetText('{}'));
     hub.prove();

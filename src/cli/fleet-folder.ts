@@ -4,10 +4,12 @@ import * as fs from 'node:fs';
 import { dirname, join, posix, resolve } from 'node:path';
 import * as git from 'isomorphic-git';
 import { bytes, gitError } from '../sync/git/errors.ts';
-import { findLayout } from '../sync/git/layout.ts';
+import { findLayout, type Layout } from '../sync/git/layout.ts';
 import type { Objects } from '../sync/git/objects.ts';
 import { defaultReadLimits as LIMITS, readFiles } from '../sync/git/tree.ts';
 import { cliError } from './errors.ts';
+import { ignoredBy, type IsIgnored } from './git-ignore.ts';
+import { readTreeFile } from './tree-files.ts';
 
 export interface FolderFiles {
   /** Text by path. */
@@ -53,8 +55,9 @@ export async function readFleet({ root, entry, include }: FleetFolder, signal: A
 
 /** Errors: the verdicts of the hub on a tree. */
 export async function readFolder(root: string, include: readonly string[], signal: AbortSignal): Promise<FolderFiles> {
-  const staged = await stagedIn(root);
-  const { objects, tree } = treeOf(root, leftOutBy(root, staged));
+  const layout = await findLayout(fs, root).catch(() => undefined);
+  const staged = layout === undefined ? new Map<string, Staged>() : await stagedIn(root, layout);
+  const { objects, tree } = treeOf(root, leftOutBy(staged, layout === undefined ? () => false : ignoredIn(root, layout)));
   const files = await readFiles(objects, tree, include, LIMITS, signal);
   return { files, converted: [...files].filter(([path, text]) => isConverted(root, path, text, staged.get(path))).map(([path]) => path) };
 }
@@ -65,11 +68,10 @@ interface Staged {
   mtimeSeconds: number;
 }
 
-/** What the index has, by path; nothing where there is no repository. */
-async function stagedIn(root: string): Promise<ReadonlyMap<string, Staged>> {
+/** What the index has, by path. */
+async function stagedIn(root: string, layout: Layout): Promise<ReadonlyMap<string, Staged>> {
   const staged = new Map<string, Staged>();
-  const layout = await findLayout(fs, root).catch(() => undefined);
-  if (layout === undefined || !fs.existsSync(join(layout.gitDir, 'index'))) return staged;
+  if (!fs.existsSync(join(layout.gitDir, 'index'))) return staged;
   await git.walk({
     fs,
     dir: root,
@@ -85,22 +87,24 @@ async function stagedIn(root: string): Promise<ReadonlyMap<string, Staged>> {
   return staged;
 }
 
-type LeftOut = (path: string) => Promise<boolean>;
-
 /** What an editor or npm puts beside a fleet, and what Git ignores: no commit of these files has it, unless the index does. */
-function leftOutBy(root: string, staged: ReadonlyMap<string, Staged>): LeftOut {
+function leftOutBy(staged: ReadonlyMap<string, Staged>, isIgnored: IsIgnored): IsIgnored {
   const known = new Set<string>();
   for (const path of staged.keys())
     for (let at = path; at !== '' && !known.has(at); at = at.slice(0, Math.max(0, at.lastIndexOf('/')))) known.add(at);
-  return async (path) => {
-    if (known.has(path)) return false;
-    if (/(^|\/)(node_modules|\.[^/]+)$/.test(path)) return true;
-    return staged.size > 0 && (await git.isIgnored({ fs, dir: root, filepath: path }).catch(() => false));
-  };
+  return (path, isFolder) => !known.has(path) && (/(^|\/)(node_modules|\.[^/]+)$/.test(path) || isIgnored(path, isFolder));
+}
+
+function ignoredIn(root: string, { commonDir }: Layout): IsIgnored {
+  // As Git, which reads no patterns through a link.
+  const patterns = (folder: string, path: string): string | undefined =>
+    fs.lstatSync(join(folder, path), { throwIfNoEntry: false })?.isFile() === true ? readTreeFile(folder, path) : undefined;
+  const file = 'info/exclude';
+  return ignoredBy((path) => patterns(root, path), { file: join(commonDir, file), text: patterns(commonDir, file) ?? '' });
 }
 
 /** The folder as objects of Git, each read when it is asked for. No link is followed. */
-function treeOf(root: string, isLeftOut: LeftOut): { objects: Objects; tree: string } {
+function treeOf(root: string, isLeftOut: IsIgnored): { objects: Objects; tree: string } {
   const paths = new Map<string, string>();
   const idOf = (path: string): string => {
     const id = createHash('sha1').update(path).digest('hex');
@@ -110,13 +114,13 @@ function treeOf(root: string, isLeftOut: LeftOut): { objects: Objects; tree: str
   async function read(oid: string, type: string): Promise<Buffer> {
     const path = paths.get(oid);
     if (path === undefined) throw gitError('GitObjectMissing', `there is no ${type} ${oid}`);
-    return type === 'blob' ? readBlob(root, path) : await readTree(path);
+    return await Promise.resolve(type === 'blob' ? readBlob(root, path) : readTree(path));
   }
-  async function readTree(path: string): Promise<Buffer> {
+  function readTree(path: string): Buffer {
     const entries: Buffer[] = [];
     for (const entry of fs.readdirSync(join(root, path), { withFileTypes: true }).toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
       const at = path === '' ? entry.name : `${path}/${entry.name}`;
-      if (await isLeftOut(at)) continue;
+      if (isLeftOut(at, entry.isDirectory())) continue;
       entries.push(Buffer.from(`${modeOf(root, at, entry)} ${entry.name}\0`), Buffer.from(idOf(at), 'hex'));
     }
     return Buffer.concat(entries);
