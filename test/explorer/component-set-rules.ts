@@ -1,4 +1,5 @@
 /** What is promised of component sets, in every state (docs/protocols.md#b3 to #b8, #d11), judged by the server's own objects. */
+import { AGENT_STALE } from '../../src/controllers/machine-component-set/standing.ts';
 import { resolveBatches } from '../../src/api/batches.ts';
 import { laneOf, type MachineComponentSet } from '../../src/api/machine-component-set.ts';
 import type { ComponentEntry, Machine } from '../../src/api/machine.ts';
@@ -6,7 +7,6 @@ import type { Stored } from '../../src/api/wire.ts';
 import { contentFrom, idOf, targetsOf } from '../../src/controllers/machine-component-set/content.ts';
 import { isInEffect, unrecordedFailure } from '../../src/controllers/machine-component-set/entries.ts';
 import { idOfVerified, isVerified } from '../../src/controllers/machine-component-set/evidence.ts';
-import { AGENT_STALE } from '../../src/controllers/machine-component-set/failure-reasons.ts';
 import { isDeleting, selects } from '../../src/controllers/shared/selection.ts';
 import { remember, type Call, type SetSlot, type World } from './component-set-world.ts';
 

@@ -2,8 +2,7 @@ import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { keyOf } from '../../api/resource.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { isInEffect } from './entries.ts';
-import { AGENT_STALE } from './failure-reasons.ts';
-import type { Standing } from './standing.ts';
+import { AGENT_STALE, type Standing } from './standing.ts';
 
 export type FailureRecord = NonNullable<NonNullable<MachineComponentSet['status']>['failures']>[number];
 

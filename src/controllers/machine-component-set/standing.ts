@@ -3,7 +3,6 @@ import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import { SHORTEST_OFFLINE_SECONDS, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { idOf, targetsOf, type Content, type CountedContent, type Targets } from './content.ts';
 import { exhausted, isInEffect, unrecordedFailure, type Failure } from './entries.ts';
-import { AGENT_STALE } from './failure-reasons.ts';
 import { isNew, isUnreported } from './new-machine.ts';
 import { isVerified, missingEvidence } from './evidence.ts';
 import type { MemberView, SetView } from './observe.ts';
@@ -12,6 +11,9 @@ import { isDeleting } from '../shared/selection.ts';
 
 const DEFAULT_OFFLINE_AFTER_SECONDS = 600;
 const DEFAULT_OFFLINE_FRACTION = '20%';
+
+/** Reason of a failure that the machine may still disprove by coming back (docs/protocols.md#b6). */
+export const AGENT_STALE = 'AgentStale';
 
 /** How one machine stands to the set's present revision. */
 export interface Standing extends MemberView {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { availabilityOf } from './availability.ts';
+import { availabilityOf } from './counted.ts';
 import { claimOf } from './claim.ts';
 import { cordoned, machine, node } from '../testing/objects.ts';
 

@@ -7,7 +7,7 @@ import type { IndexedMachine } from '../../../defender/availability-index.ts';
 import { topologyIn, rackScope, zoneScope } from '../../../defender/scopes.ts';
 import { nameOf, scopesOf, type SetFacts } from '../reservation/ask.ts';
 import { isNodeReady } from '../../../kube/liveness.ts';
-import { availabilityOf } from './availability.ts';
+import { DEGRADED, hasForeignCordon, isCordoned, ownerOf } from '../cordon/cordon.ts';
 import { claimOf, type Claim } from './claim.ts';
 import { wasReady } from '../facts.ts';
 
@@ -30,6 +30,16 @@ function symptomsOf(claim: Claim, kubeletAnswers: boolean): string[] {
     .filter(({ type, status }) => type !== 'Ready' && status === 'True')
     .map(({ type }) => type);
   return [...(kubeletAnswers ? [] : ['KubeletStale']), ...(isNodeReady(claim.node, true) ? [] : ['NotReady']), ...types];
+}
+
+/** docs/protocols.md#d7. `persistently`: by something that the end of an operation will not repair. */
+export function availabilityOf(claim: Claim, kubeletAnswers: boolean): { unavailable: boolean; persistently: boolean } {
+  if (claim.state !== 'Claimed') return { unavailable: true, persistently: true };
+  const ready = isNodeReady(claim.node, kubeletAnswers);
+  return {
+    unavailable: !ready || isCordoned(claim.node),
+    persistently: !ready || hasForeignCordon(claim.node) || (isCordoned(claim.node) && ownerOf(claim.node) === DEGRADED),
+  };
 }
 
 /** `node`: the Node with the machine's name; `kubeletAnswers`: whether that Node's kubelet answers. */

@@ -1,2 +1,0 @@
-/** Reason of a failure that the machine may still disprove by coming back (docs/protocols.md#b6). */
-export const AGENT_STALE = 'AgentStale';
