@@ -12,12 +12,12 @@ const run = async (...args: string[]): Promise<{ code: number; out: string; err:
   });
 
 describe('a command that is not there', () => {
-  test.each([[['init']], [['init', '--help']], [['-h', 'init']], [['freeze', 'now', '-h']]])(
+  test.each([[['init']], [['init', '--help']], [['-h', 'init']], [['freeze', 'now', '-h']], [['constructor']]])(
     '%j is refused, also where its help is asked for',
     async (args) => {
       const { code, out, err } = await run(...args);
       expect([code, out]).toEqual([2, '']);
-      expect(err).toMatch(/^error: unknown command '(init|freeze)'\n/);
+      expect(err).toMatch(/^error: unknown command '(init|freeze|constructor)'\n/);
     },
   );
 

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
+import { own } from '../api/own.ts';
 import { endWithPipes } from './broken-pipe.ts';
 import { EXIT_CODES, fail, EXIT } from './exit.ts';
 import { terminalOutput, type Output } from './output.ts';
@@ -50,7 +51,7 @@ export async function runProgram(argv: string[], commands: Commands): Promise<vo
     .configureOutput({ writeErr: (text) => process.stderr.write(text) });
 
   const wanted = argv.slice(2).find((word) => !word.startsWith('-'));
-  const one = wanted === undefined ? undefined : commands[wanted];
+  const one = wanted === undefined ? undefined : own(commands, wanted);
   for (const each of one === undefined ? Object.values(commands) : [one]) (await each())(program, run);
 
   // Asked for the help of a command that is not there, commander prints the help of all commands, and succeeds.

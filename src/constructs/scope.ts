@@ -2,6 +2,7 @@ import { App, Chart, type ApiObject } from 'cdk8s';
 import type { Construct } from 'constructs';
 import type { Cluster as ClusterObject } from '../api/cluster.ts';
 import { API_VERSION } from '../api/kind.ts';
+import { own } from '../api/own.ts';
 import { matchesLabels } from '../api/selector.ts';
 import { FleetError, nameMissing } from './errors.ts';
 import { KubeObject, type MetadataProps } from './object.ts';
@@ -45,7 +46,7 @@ export class Cluster extends NamedChart {
 
   /** A label that the cluster was declared with. (`labels` is cdk8s': what a chart puts on all its objects.) */
   label(key: string): string {
-    const value = this.#props.labels?.[key];
+    const value = own(this.#props.labels, key);
     if (value !== undefined) return value;
     throw new FleetError(
       'ClusterMissing',

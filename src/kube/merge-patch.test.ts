@@ -17,6 +17,7 @@ describe('a merge patch', () => {
     ['of a list, whole', { a: [1, 2] }, { a: [1, 3] }, { a: [1, 3] }],
     ['of a list that becomes an object', { a: [1] }, { a: { b: 1 } }, { a: { b: 1 } }],
     ['of an object that becomes a list', { a: { b: 1 } }, { a: [1] }, { a: [1] }],
+    ['of keys that every object has', { toString: 1, a: 1 }, { a: 1, constructor: 'x' }, { toString: null, constructor: 'x' }],
     ['of null that becomes an object', { a: null }, { a: { b: 1 } }, { a: { b: 1 } }],
   ])('%s', (_what, from, to, patch) => {
     expect(mergeDiff(from, to)).toEqual(patch);

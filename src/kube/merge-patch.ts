@@ -1,4 +1,5 @@
 import { canonical } from '../api/digest.ts';
+import { own } from '../api/own.ts';
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
@@ -10,7 +11,7 @@ export function mergeDiff(from: object | undefined, to: object): Record<string, 
   const after: Record<string, unknown> = { ...to };
   const patch: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(after)) {
-    const old = before[key];
+    const old = own(before, key);
     if (value === undefined) continue;
     if (isRecord(value) && isRecord(old)) {
       const inner = mergeDiff(old, value);
@@ -20,7 +21,7 @@ export function mergeDiff(from: object | undefined, to: object): Record<string, 
     }
   }
   for (const [key, value] of Object.entries(before)) {
-    if (value !== undefined && after[key] === undefined) patch[key] = null;
+    if (value !== undefined && own(after, key) === undefined) patch[key] = null;
   }
   return Object.keys(patch).length === 0 ? undefined : patch;
 }

@@ -245,6 +245,13 @@ describe('two rules that would undo each other', () => {
     expect(checkRules([ruleObject('on', { ...on, selector: { x: '1' } }), ruleObject('off', { ...off, selector: { y: '2' } })]).size).toBe(
       2,
     );
+    // Every object has a `constructor`, and no machine has that label.
+    const [one, other] = [
+      { ...on, selector: { constructor: 'z' } },
+      { ...off, selector: { x: '1' } },
+    ];
+    expect(checkRules([ruleObject('on', one), ruleObject('off', other)]).size).toBe(2);
+    expect(checkRules([ruleObject('off', other), ruleObject('on', one)]).size).toBe(2);
   });
 
   it('are not two rules when one only steps aside for the other', () => {

@@ -3,6 +3,7 @@ import { clearingOf, healthyStatus } from '../api/node-condition.ts';
 import { factNamed } from '../api/named-fact.ts';
 import { NodeRemediers, type HealedWhen, type NodeRemedier, type Rung } from '../api/node-remedier.ts';
 import { ACTION_ARGS, ACTION_TRAITS } from '../api/node-remedier/values.ts';
+import { own } from '../api/own.ts';
 import { canonical } from '../api/digest.ts';
 import type { FieldError } from '../api/kind.ts';
 import { validationError, type ValidationError } from './validation-error.ts';
@@ -217,5 +218,5 @@ function overlap(a: NodeRemedier, b: NodeRemedier): boolean {
   const [pools, others] = [a.spec.pools, b.spec.pools];
   if (pools !== undefined && others !== undefined && !pools.some((pool) => others.includes(pool))) return false;
   const labels = b.spec.selector ?? {};
-  return Object.entries(a.spec.selector ?? {}).every(([key, value]) => labels[key] === undefined || labels[key] === value);
+  return Object.entries(a.spec.selector ?? {}).every(([key, value]) => (own(labels, key) ?? value) === value);
 }

@@ -117,7 +117,9 @@ describe('it reports what is found, and why none is', () => {
   it('of the Node', async () => {
     expect(await found(of('node.label.gpu'), FULL)).toBe('"yes"');
     expect(await found(of('node.label.cpu'), FULL)).toBe('unknown: it has no such label');
+    expect(await found(of('node.label.constructor'), FULL)).toBe('unknown: it has no such label');
     expect(await found(of('node.label.cpu', 'x', { params: { default: '' } }), FULL)).toBe('"" (it has no such label)');
+    expect(await found(of('node.annotation.toString'), FULL)).toBe('unknown: it has no such annotation');
     expect(await found(of('node.annotation.none'), FULL)).toBe('unknown: it has no such annotation');
     expect(await found(of('node.kernel'), { at: 0 })).toBe('unknown: it is not set');
     expect(await found(of('node.kernel'), { at: 0, info: { kernelVersion: '' } })).toBe('unknown: it is not set');
@@ -129,6 +131,7 @@ describe('it reports what is found, and why none is', () => {
   });
 
   it('of the Machine', async () => {
+    expect(await found(of('machine.label.constructor'), FULL)).toBe('unknown: it has no such label');
     expect(await found(of('machine.label.tier'), FULL)).toBe('unknown: it has no such label');
     expect(await found(of('machine.provider'), FULL)).toBe('unknown: no provider made it');
     expect(await found(of('machine.failureDomain'), FULL)).toBe('unknown: it is not set');

@@ -1,6 +1,7 @@
 /** The value of each fact of the catalogue, from a snapshot and the marks. */
 import type { FactID, FactValue, PeerScope } from '../api/facts.ts';
 import type { FactRef } from '../api/named-fact.ts';
+import { own } from '../api/own.ts';
 import { bandOf, timedCondition } from './index.ts';
 import type { Marks } from './marks.ts';
 import { NODE_INFO, type ConditionFacts, type Snapshot } from './snapshot.ts';
@@ -146,9 +147,9 @@ const READERS: Readonly<Record<FactID, (question: Question) => Reading>> = {
     const [oldest] = rises;
     return { ...known(rises.length), untilMs: oldest === undefined ? undefined : oldest + windowMs + 1 };
   },
-  'node.label': (question) => ofNode(question, (node) => node.labels[question.ref.subjects[0] ?? ''], 'it has no such label'),
+  'node.label': (question) => ofNode(question, (node) => own(node.labels, question.ref.subjects[0] ?? ''), 'it has no such label'),
   'node.annotation': (question) =>
-    ofNode(question, (node) => node.annotations[question.ref.subjects[0] ?? ''], 'it has no such annotation'),
+    ofNode(question, (node) => own(node.annotations, question.ref.subjects[0] ?? ''), 'it has no such annotation'),
   'node.unschedulable': (question) => ofNode(question, (node) => node.unschedulable),
   'node.cordon': (question) => ofNode(question, (node) => node.cordon),
   'node.taints': (question) => ofNode(question, (node) => node.taints),
@@ -164,7 +165,7 @@ const READERS: Readonly<Record<FactID, (question: Question) => Reading>> = {
   'machine.condition.status': (question) => statusOf(machineConditionOf(question)),
   'machine.condition.reason': (question) => reasonOf(machineConditionOf(question)),
   'machine.label': ({ snapshot, ref, leaf }) =>
-    orDefault(snapshot.machine.metadata.labels?.[ref.subjects[0] ?? ''], leaf, 'it has no such label'),
+    orDefault(own(snapshot.machine.metadata.labels, ref.subjects[0] ?? ''), leaf, 'it has no such label'),
   'machine.name': ({ snapshot }) => known(snapshot.machine.metadata.name),
   'machine.pool': ({ snapshot }) => known(snapshot.machine.metadata.namespace ?? ''),
   'machine.provider': ({ snapshot, leaf }) => orDefault(snapshot.machine.spec.provider?.name, leaf, 'no provider made it'),

@@ -43,15 +43,13 @@ export function planCommand(program: Command, run: RunCommand): void {
     .addOption(outputFlag(['json', 'markdown'], 'one JSON object, or a comment for a pull request'))
     .action((revision: string | undefined, flags: Flags) =>
       run(async (output) => {
-        let made: Made;
         try {
-          made = await make(revision, flags, output);
+          return await report(await make(revision, flags, output), flags.output, output);
         } catch (error) {
           // 1 means that something changes.
           const code = fail(output, error);
           return code === EXIT.failed ? EXIT.unplanned : code;
         }
-        return await report(made, flags.output, output);
       }),
     );
 }

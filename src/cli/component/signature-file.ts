@@ -4,6 +4,7 @@ import { signComponent } from '../../api/component-key.ts';
 import { sha256Hex } from '../../api/digest.ts';
 import type { CodedError } from '../../api/errors.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
+import { own } from '../../api/own.ts';
 import type { Signatures } from '../../constructs/signatures.ts';
 import { cliError } from '../errors.ts';
 
@@ -32,11 +33,11 @@ export function signAll(
   for (const { spec } of components) {
     const { componentName: component, version } = spec;
     const content = sha256Hex(signedText(spec));
-    const known = before[component]?.[version];
+    const known = own(own(before, component), version);
     const { keyID, value } = signComponent(spec, key);
     const others = known?.content === content ? known.signatures : {};
     const signatures = Object.fromEntries(Object.entries({ ...others, [keyID]: value }).toSorted(([a], [b]) => (a < b ? -1 : 1)));
-    (lock[component] ??= {})[version] = { content, signatures };
+    lock[component] = { ...own(lock, component), [version]: { content, signatures } };
     signed.push({
       component,
       version,

@@ -1,5 +1,6 @@
 /** How an object differs between two commits, field by field. Pure. */
 import { canonical } from '../../api/digest.ts';
+import { own } from '../../api/own.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { KubeObject } from '../../api/wire.ts';
 
@@ -15,7 +16,7 @@ export function fieldChanges(from: unknown, to: unknown, path: readonly string[]
   if (canonical(from ?? null) === canonical(to ?? null)) return [];
   if (isMap(from) && isMap(to)) {
     const keys = [...new Set([...Object.keys(from), ...Object.keys(to)])].sort();
-    return keys.flatMap((key) => fieldChanges(from[key], to[key], [...path, key]));
+    return keys.flatMap((key) => fieldChanges(own(from, key), own(to, key), [...path, key]));
   }
   return [{ path: pathText(path), ...(from === undefined ? {} : { from }), ...(to === undefined ? {} : { to }) }];
 }

@@ -1,9 +1,11 @@
 /** The author of a pull request chooses keys, values and what its code throws: none of it writes a line of the plan, or hides one. */
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { rmSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { Command } from 'commander';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { plainOutput } from '../../api/plain-text.ts';
-import { ofFile, report } from '../commands/plan.ts';
+import { ofFile, planCommand, report } from '../commands/plan.ts';
+import type { Output } from '../output.ts';
 import { planLines } from './lines.ts';
 import { makePlan } from './make.ts';
 import { planMarkdown } from './markdown.ts';
@@ -36,6 +38,39 @@ describe('the text of a plan', { timeout: 280_000 }, () => {
       .join('\n')
       .split('\n');
     expect(lines).not.toContain('Nothing changes.');
+  });
+
+  it.each(['toString', 'valueOf', 'hasOwnProperty'])('has a key that every object has: %s', async (key) => {
+    await accepted(fleetText('{"b":"1"}'));
+    hub.prove();
+    hub.write(fleetText(`{"b":"1",["${key}"]:"x"}`));
+    const made = await hub.plan();
+    expect(planLines(made).join('\n')).toContain(`${key}: nothing → x`);
+    expect(planMarkdown(made)).toContain(key);
+  });
+
+  it('that cannot be printed is none: the code is not that of a change', async () => {
+    await accepted(fleetText('{}'));
+    hub.prove();
+    hub.write(fleetText('{"a":"1"}'));
+    const file = join(hub.root, '..', `${basename(hub.root)}.json`);
+    writeFileSync(file, snapshotText(await hub.snapshot()));
+    const reported: string[] = [];
+    const output: Output = {
+      print: () => {
+        throw new TypeError('oops');
+      },
+      report: (_word, text) => void reported.push(text),
+      live: false,
+      plain: true,
+    };
+    let code: number | undefined;
+    const program = new Command();
+    planCommand(program, async (work) => void (code = await work(output)));
+    await program.parseAsync(['plan', '--folder', hub.root, '--snapshot', file], { from: 'user' });
+    rmSync(file);
+    expect(code).toBe(4);
+    expect(reported.join('\n')).toContain('oops');
   });
 
   it('has its deletions in the comment, however long a key is', async () => {

@@ -1,4 +1,5 @@
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto';
+import { own } from '../../api/own.ts';
 import { sshReader, type SshReader } from './ssh-wire.ts';
 
 /** An SSH public key that may sign. */
@@ -99,7 +100,7 @@ function rsa(reader: SshReader): SshKey['verifies'] {
   return (message, signature) => {
     const blob = sshReader(signature);
     const algorithm = blob.text();
-    const hash = hashes[algorithm];
+    const hash = own(hashes, algorithm);
     if (hash === undefined) throw new RangeError(`is made by ${algorithm}; of an RSA key, rsa-sha2-512 and rsa-sha2-256 are accepted`);
     const value = blob.string();
     blob.end();

@@ -44,6 +44,7 @@ test.each<[string, LabelSelector | undefined, boolean]>([
   ['NotIn, of a key that it lacks', { matchExpressions: [{ key: 'tier', operator: 'NotIn', values: ['a'] }] }, true],
   ['Exists', { matchExpressions: [{ key: 'app', operator: 'Exists' }] }, true],
   ['DoesNotExist', { matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, false],
+  ['Exists, of a key that each object has', { matchExpressions: [{ key: 'constructor', operator: 'Exists' }] }, false],
   ['both', { matchLabels: { app: 'a' }, matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, false],
   ['an unknown operator', { matchExpressions: [{ key: 'app', operator: 'Gt', values: ['1'] }] }, false],
 ])('a pod is covered as Kubernetes has it: %s', (_, selector, isCovered) => {

@@ -1,6 +1,7 @@
 /** The disruption budgets that keep a drain from ending, now or for ever. */
 import { PodDisruptionBudgets, type LabelSelector, type PodDisruptionBudget } from '../../../api/builtin.ts';
 import type { DrainBudget } from '../../../api/machine.ts';
+import { own } from '../../../api/own.ts';
 import type { Client } from '../../../kube/client.ts';
 import type { DrainedPod } from '../view.ts';
 
@@ -74,7 +75,7 @@ function selects({ matchLabels = {}, matchExpressions = [] }: LabelSelector, lab
   return (
     Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
     matchExpressions.every(({ key, operator, values = [] }) => {
-      const value = labels[key];
+      const value = own(labels, key);
       switch (operator) {
         case 'In':
           return value !== undefined && values.includes(value);

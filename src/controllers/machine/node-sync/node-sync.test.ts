@@ -77,6 +77,12 @@ describe('C11: labels and taints of a Machine on its Node', () => {
     expect(dropped.machine.status?.nodeKeys).toMatchObject({ labels: [], taints: [] });
   });
 
+  test('have keys that every object has', () => {
+    const given = synced(fresh(), wants({ constructor: 'x', toString: 'y' }));
+    expect(labelsOf(given)).toEqual({ constructor: 'x', toString: 'y' });
+    expect(labelsOf(synced(given, wants({})))).toEqual({});
+  });
+
   test('what is there as it is wanted, and is not ours, stays when the Machine drops it', () => {
     const begun = fresh(node('a', { labels: { tier: 'web' }, spec: { taints: [WEB] } }));
     const dropped = synced(synced(begun, wants({ tier: 'web', mine: 'yes' }, [WEB])), wants({}));

@@ -6,6 +6,7 @@ import type { Node, Taint } from '../../../api/builtin.ts';
 import { canonical } from '../../../api/digest.ts';
 import type { Machine, NodeKeys } from '../../../api/machine.ts';
 import { KEPT_TAINTS } from '../../../api/fields.ts';
+import { own } from '../../../api/own.ts';
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { SSH_PROVIDER } from '../../../api/ssh.ts';
 import type { Stored } from '../../../api/wire.ts';
@@ -159,11 +160,11 @@ function labelsOn(node: Node, wanted: Record<string, string>, isKnown: IsKnown):
   const isOurs = (key: string, value: string): boolean => isKnown(labelText(key, value));
   const ours = Object.entries(had).filter(([key, value]) => isOurs(key, value));
   const after = { ...had };
-  for (const [key] of ours) if (wanted[key] === undefined) delete after[key];
+  for (const [key] of ours) if (!Object.hasOwn(wanted, key)) delete after[key];
   const puts: string[] = [];
   const foreign: string[] = [];
   for (const [key, value] of Object.entries(wanted)) {
-    const there = had[key];
+    const there = own(had, key);
     if (there === value) continue;
     if (there !== undefined && !isOurs(key, there)) {
       foreign.push(`label ${labelText(key, value)} (the Node has "${there}")`);
