@@ -75,8 +75,10 @@ export const CELL_OWNERS: Record<string, Owners> = {
       retire: ['machineSet'],
       hold: ['human'],
       paused: ['human'],
+      // A machine of a set goes with its instance.
+      deletionPolicy: [],
     },
-    byHand: { create: [...BY_HAND, 'provider'], update: BY_HAND },
+    byHand: { create: [...BY_HAND, 'provider', 'deletionPolicy'], update: [...BY_HAND, 'deletionPolicy'] },
   },
   // Constructs leave out what people may write too, unless it is set.
   [MachineSets.plural]: by('sync', MachineSets, { replicas: ['human', 'sync'], paused: ['human', 'sync'] }),

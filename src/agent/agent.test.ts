@@ -32,7 +32,14 @@ const ports = (): AgentOptions['ports'] => ({
   },
   network: { download: () => Promise.reject(new Error('nothing to fetch')), status: () => Promise.resolve(200) },
   runner: () => Promise.resolve({ ok: true, how: 'exit code 0', output: '' }),
-  host: { bootID: 'boot', os: 'linux', arch: 'amd64', reboot: () => Promise.resolve(), keepUp: () => Promise.resolve() },
+  host: {
+    bootID: 'boot',
+    os: 'linux',
+    arch: 'amd64',
+    reboot: () => Promise.resolve(),
+    keepUp: () => Promise.resolve(),
+    takeAgentAway: () => Promise.resolve(),
+  },
 });
 
 function put(spec: Machine['spec']): Machine {

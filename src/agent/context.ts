@@ -9,6 +9,8 @@ import { newGenerationMemory } from './generation/memory.ts';
 import type { GenerationMemory } from './generation/memory.ts';
 import type { ArtifactStore } from './generation/store.ts';
 import type { NodeCertificates } from './identity/node-credentials.ts';
+import { newLeaveMemory } from './leave/memory.ts';
+import type { LeaveMemory } from './leave/memory.ts';
 import type { Files } from './ports/files.ts';
 import type { Host } from './ports/host.ts';
 import type { Network } from './ports/network.ts';
@@ -63,6 +65,7 @@ export interface AgentMemory {
   readonly transaction: TransactionMemory;
   readonly repair: RepairMemory;
   readonly upkeep: UpkeepMemory;
+  readonly leave: LeaveMemory;
 }
 
 export interface AgentContext {
@@ -92,5 +95,6 @@ export function newMemory(clock: Clock): AgentMemory {
     transaction: newTransactionMemory(),
     repair: newRepairMemory(),
     upkeep: newUpkeepMemory(),
+    leave: newLeaveMemory(),
   };
 }

@@ -22,7 +22,7 @@ import { nodeNetwork } from './ports/network.ts';
 import { nodeRunner } from './ports/runner.ts';
 import { beSole } from './ports/sole.ts';
 import { createSupervisor } from './ports/supervisor.ts';
-import { nodeSystemctl } from './ports/systemctl.ts';
+import { nodeSystemctl, nodeSystemdRun } from './ports/systemctl.ts';
 import { createSystemdUnits } from './ports/systemd.ts';
 import { systemHost } from './ports/system-host.ts';
 import type { LastingUnits } from './ports/units.ts';
@@ -116,7 +116,7 @@ interface MachinePorts {
 
 /** A machine that systemd runs; this is its only agent. */
 async function realMachine({ files, clock, log }: MachinePorts): Promise<{ host: Host; units: LastingUnits }> {
-  const host = await systemHost(nodeSystemctl);
+  const host = await systemHost(nodeSystemctl, nodeSystemdRun);
   await beSole('');
   return { host, units: createSystemdUnits({ files, systemctl: nodeSystemctl, clock, log }) };
 }

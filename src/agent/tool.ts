@@ -82,6 +82,7 @@ async function status({ root, layout, durable }: Disk): Promise<number> {
   const state = await stateOf({ root, layout, durable }, (text) => bad('journal', text));
   if (state === undefined) return code;
   if (uid !== undefined && state.machineUID !== uid) bad('journal', `it belongs to another Machine, ${state.machineUID}`);
+  if (state.leaving !== undefined) line('leaving', 'the agent takes itself away, and changes nothing any more');
   if (state.held) line('held', 'the Machine is held, paused or being deleted');
   const receipts = await loadReceipts(durable, layout).catch((error: unknown) => {
     bad('installed', messageOf(error));

@@ -2,8 +2,9 @@ import type { Static } from 'typebox';
 import { defineKind } from './kind/definition.ts';
 import type * as schema from './machine/schema.ts';
 import { machineSpec, machineStatus } from './machine/schema.ts';
-import { MACHINE, type CANCEL_CAUSES, type OUTCOMES } from './machine/values.ts';
+import { MACHINE, type CANCEL_CAUSES, type DELETION_POLICIES, type OUTCOMES } from './machine/values.ts';
 import { plainTexts } from './plain-text.ts';
+import { SSH_PROVIDER } from './ssh.ts';
 
 export type ComponentEntry = Static<typeof schema.componentEntry>;
 export type Operation = Static<typeof schema.operation>;
@@ -16,6 +17,7 @@ export type Observation = Static<typeof schema.observation>;
 export type Bootstrap = Static<typeof schema.bootstrap>;
 export type NodeKeys = Static<typeof schema.nodeKeys>;
 export type CancelCause = (typeof CANCEL_CAUSES)[number];
+export type DeletionPolicy = (typeof DELETION_POLICIES)[number];
 export type Outcome = (typeof OUTCOMES)[number];
 export type DrainBudget = NonNullable<Static<typeof schema.drainStatus>['budgets']>[number];
 export type MachineSpec = Static<typeof machineSpec>;
@@ -44,6 +46,11 @@ export const Machines = defineKind({
       rule: '!has(oldSelf.spec.operation) || (has(self.spec.operation) && self.spec.operation.epoch >= oldSelf.spec.operation.epoch)',
       message: 'the operation is never removed and its epoch never falls',
       fieldPath: '.spec.operation',
+    },
+    {
+      rule: `!has(self.spec.deletionPolicy) || self.spec.deletionPolicy == 'Delete' || (has(self.spec.provider) && self.spec.provider.name == '${SSH_PROVIDER}')`,
+      message: `Orphan and Reset are for machines that exist (provider ${SSH_PROVIDER}): the others go with their instance`,
+      fieldPath: '.spec.deletionPolicy',
     },
     {
       rule: '!has(oldSelf.status) || !has(oldSelf.status.bootstrap) || (has(self.status) && has(self.status.bootstrap) && self.status.bootstrap.epoch >= oldSelf.status.bootstrap.epoch)',

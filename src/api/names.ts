@@ -30,6 +30,10 @@ export const ANNOTATIONS = {
   orderFence: 'kubenode.io/order-fence',
   /** On a Machine that was imported: a person confirms that it is off permanently, or wiped, so that its deletion does not wait for its agent. */
   machineIsOff: 'kubenode.io/machine-is-off',
+  /** On a Machine that is given back (`deletionPolicy: Orphan`): a person confirms that no agent is on the machine any more, so that its deletion does not wait for it. */
+  agentIsGone: 'kubenode.io/agent-is-gone',
+  /** On a Node: which Machine it was, before the machine was given back (docs/protocols.md#c14). */
+  givenBack: 'kubenode.io/given-back',
   /** On a MachineSet, `others`: Git leaves `replicas` out; by hand: no Fleet manages it any more (docs/protocols.md#c8e). */
   scaledBy: 'kubenode.io/scaled-by',
   /** On what sync applied, by the hub's API server: when the hub recorded that it begins this content there (docs/protocols.md#e17). */

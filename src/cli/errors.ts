@@ -26,6 +26,7 @@ export const cliErrorCodes = {
   NoToken: surroundings('the server gave no token'),
   NotAHub: surroundings('an API server without the kinds of a hub'),
   NotConfirmed: surroundings('no confirmation of what was to be signed'),
+  NotGivenBack: surroundings('a machine that cannot be given back'),
   NotFound: surroundings('nothing of this name'),
   NothingToDo: surroundings('a rollout in a state to which the verb does not apply'),
   NotPrepared: surroundings('an API server on which kinds or rights could not be put'),

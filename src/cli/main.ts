@@ -8,6 +8,7 @@ const COMMANDS: Commands = {
   install: async () => (await import('./commands/install.ts')).installCommand,
   status: async () => (await import('./commands/status.ts')).statusCommand,
   import: async () => (await import('./commands/import.ts')).importCommand,
+  'give-back': async () => (await import('./commands/give-back.ts')).giveBackCommand,
   release: async () => (await import('./commands/release.ts')).releaseCommand,
   plan: async () => (await import('./commands/plan.ts')).planCommand,
   snapshot: async () => (await import('./commands/plan.ts')).snapshotCommand,

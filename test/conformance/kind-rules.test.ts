@@ -232,6 +232,19 @@ conformance(
       }
     });
 
+    it('only a machine that exists is given back or reset', async (scene) => {
+      const machines = scene.in(`${API_VERSION}/machines`);
+      const provider = { name: 'ssh', config: { address: 'a' } };
+      for (const deletionPolicy of ['Orphan', 'Reset']) {
+        await refused(scene, () => scene.api.create(machines, object('Machine', 'b', { deletionPolicy }), all));
+        await refused(scene, () => scene.api.create(machines, object('Machine', 'b', { deletionPolicy, provider: { name: 'p' } }), all));
+        await made(scene.unrecorded.create(machines, object('Machine', 'b', { deletionPolicy, provider }), all));
+      }
+      await refused(scene, () => scene.api.create(machines, object('Machine', 'b', { deletionPolicy: 'Retain', provider }), all));
+      await made(scene.unrecorded.create(machines, object('Machine', 'a', { deletionPolicy: 'Delete' })));
+      await refused(scene, () => scene.api.merge(`${machines}/a`, { spec: { deletionPolicy: 'Orphan' } }));
+    });
+
     it('when a machine was first Ready is recorded once', async (scene) => {
       const machines = scene.in(`${API_VERSION}/machines`);
       await made(scene.unrecorded.create(machines, object('Machine', 'a', {})));

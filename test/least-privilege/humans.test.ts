@@ -103,6 +103,10 @@ describe('G5: an operator', () => {
     expect(await messageOf({ spec: { components: [ENTRY] } })).toContain(
       'spec.components is written by the MachineComponentSet controller; olga may change only',
     );
+    // Its set would make another one.
+    expect(await messageOf({ spec: { deletionPolicy: 'Delete' } })).toContain(
+      'spec.deletionPolicy is written by nobody; olga may change only',
+    );
     expect(await messageOf({ metadata: { labels: { a: 'b' } } })).toBe(
       'metadata.labels of machines are written by the MachineSet controller, from the template of its set',
     );
@@ -250,6 +254,7 @@ describe('a machine that a person makes', () => {
     expect(
       (await tries(olga, { spec: { labels: { a: 'c' }, drainTimeoutSeconds: 5 }, metadata: { labels: { canary: 'yes' } } })).outcome,
     ).toBe('ok');
+    expect((await tries(olga, { spec: { deletionPolicy: 'Orphan' } })).outcome).toBe('ok');
     expect((await tries(olga, { spec: { provider: { name: 'other' } } })).outcome).toBe('policy');
     expect((await tries(olga, { spec: { failureDomain: 'h' } })).outcome).toBe('policy');
     expect((await tries(olga, { spec: { components: [ENTRY] } })).outcome).toBe('policy');

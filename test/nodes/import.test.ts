@@ -4,7 +4,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Namespaces } from '../../src/api/builtin.ts';
+import { Namespaces, Nodes } from '../../src/api/builtin.ts';
+import { API_VERSION } from '../../src/api/kind.ts';
 import { Machines } from '../../src/api/machine.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { ImportResult } from '../../src/cli/import/import-all.ts';
@@ -195,6 +196,109 @@ describe('a machine that was wiped', () => {
     expect((await kubenodeImport([other.address])).results).toMatchObject([{ state: 'Imported' }]);
     await gone(other.name);
     await plain(other);
+  });
+});
+
+/** As who may write what only the cell's own writers may: here one administrator is the hub, and the kubelet. */
+const administrator = (args: readonly string[], input = ''): Promise<string> => {
+  const who = ['--kubeconfig', plane.kubeconfig, '--as=test', '--as-group=system:masters', '--as-group=kubenode:break-glass'];
+  return command([plane.kubectl, ...who, ...args], { input, timeoutMs: 120_000 });
+};
+const applied = (objects: object[]): Promise<string> =>
+  administrator(['apply', '--server-side', '-f', '-'], JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }));
+
+describe('a machine with a component', () => {
+  const FILE = '/etc/sleeper/sleeper.conf';
+  const component = {
+    componentName: 'sleeper',
+    version: '1.0.0',
+    platforms: [{ os: 'any', arch: 'any', artifacts: [] }],
+    files: [{ path: FILE, content: 'of the component\n', mode: '0644' }],
+    units: [{ name: 'sleeper', exec: ['/usr/local/bin/kubelet', 'infinity'] }],
+    probes: [],
+  };
+  const objects = [
+    { apiVersion: API_VERSION, kind: 'MachineComponent', metadata: { name: 'sleeper-1.0.0' }, spec: component },
+    {
+      apiVersion: API_VERSION,
+      kind: 'MachineComponentSet',
+      metadata: { name: 'sleeper' },
+      spec: { componentName: 'sleeper', version: '1.0.0', batches: ['100%'], soakSeconds: 0 },
+    },
+  ];
+  const agentFiles = ['/opt/kubenode', '/etc/kubenode/bootstrap.json', '/var/lib/kubenode/identity', '/var/lib/kubenode/journal'];
+  /** By the process and by what it was started from. */
+  const running = async (): Promise<string> =>
+    `${await machine.ok(['systemctl', 'show', '-p', 'ActiveState,MainPID,InvocationID', 'sleeper'])}${await machine.ok(['sha256sum', '/etc/systemd/system/sleeper.service', FILE])}`;
+  const isAgentGone = async (): Promise<boolean> =>
+    (await machine.run(['systemctl', 'cat', 'kubenode-agent'])).code !== 0 &&
+    (await machine.run(['ls', ...agentFiles])).stdout.trim() === '';
+
+  /** Imported; its component runs, and its Node is there. */
+  async function withComponent(): Promise<string> {
+    expect((await kubenodeImport([machine.address, '--label', 'tier=web'])).results).toMatchObject([{ state: 'Imported' }]);
+    const found = await waitFor(
+      async () => {
+        const now = await machineNow(machine.name);
+        return now?.status?.components?.some(({ state }) => state === 'Healthy') === true ? now : undefined;
+      },
+      { deadlineMs: 300_000, what: 'the component' },
+    );
+    return found.metadata.uid;
+  }
+
+  beforeAll(async () => {
+    await machine.ok(['cp', '/bin/sleep', '/usr/local/bin/kubelet']);
+    await applied(objects);
+  });
+  afterAll(async () => {
+    await administrator([
+      'delete',
+      'machinecomponentset/sleeper',
+      'machinecomponent/sleeper-1.0.0',
+      `node/${machine.name}`,
+      '--ignore-not-found',
+    ]);
+    await machine.run([
+      'sh',
+      '-c',
+      'systemctl disable --now sleeper; rm -rf /etc/systemd/system/sleeper.service /etc/sleeper; systemctl daemon-reload',
+    ]);
+    await plain(machine);
+  });
+
+  it('C14: is reset: the component is removed, and then the agent goes too', async () => {
+    await withComponent();
+    await client.patch(Machines, { namespace: POOL, name: machine.name }, { merge: { spec: { deletionPolicy: 'Reset' } } });
+    await gone(machine.name);
+    await waitFor(isAgentGone, { deadlineMs: 60_000, what: 'the agent to be gone' });
+    expect((await machine.run(['systemctl', 'cat', 'sleeper'])).code).not.toBe(0);
+    expect((await machine.run(['ls', FILE])).code).not.toBe(0);
+  });
+
+  it('C14: is given back: the agent goes, its component runs on in the same process, and its Node stays', async () => {
+    const uid = await withComponent();
+    const providerID = `ssh://${POOL}/${machine.name}/${uid}`;
+    await applied([{ apiVersion: 'v1', kind: 'Node', metadata: { name: machine.name, labels: { team: 'x' } }, spec: { providerID } }]);
+    const node = () => client.get(Nodes, { name: machine.name });
+    await waitFor(async () => (await node()).metadata.labels?.['tier'] === 'web', { deadlineMs: 60_000, what: 'its label' });
+    const before = await running();
+    expect(before).toContain('ActiveState=active');
+
+    const args = [BIN, 'give-back', machine.name, '-n', POOL, '--kubeconfig', plane.kubeconfig];
+    expect(await command([process.execPath, ...args], { timeoutMs: 300_000 })).toBe('');
+    expect(await machineNow(machine.name)).toBeUndefined();
+    await waitFor(isAgentGone, { deadlineMs: 60_000, what: 'the agent to be gone' });
+    expect(await running()).toBe(before);
+    const { metadata, spec } = await node();
+    expect(metadata.labels).toMatchObject({ team: 'x' });
+    expect(metadata.labels).not.toHaveProperty('tier');
+    expect(metadata.annotations?.[ANNOTATIONS.givenBack]).toBe(`${POOL}/${machine.name}`);
+    expect([spec?.providerID, spec?.unschedulable]).toEqual([providerID, undefined]);
+
+    const again = await kubenodeImport([machine.address]);
+    expect(again.results).toMatchObject([{ state: 'Failed', reason: 'KubeletPresent' }]);
+    expect(await running()).toBe(before);
   });
 });
 

@@ -9,13 +9,15 @@ export interface CellMemory {
   isNews: ReturnType<typeof createNewest>;
   /** The API server's clock, and when by the monotonic clock it was read. */
   server: { ms: number; atMs: number } | undefined;
-  /** The operation that the step before this one read live from the Machine. */
+  /** The operation that the step before this one read live from the Machine; empty: it names none. */
   reread: string | undefined;
   rereadNotBeforeMs: number;
+  /** When it was last read live, the API server had no such Machine, or did not let this agent read it. */
+  unknown: boolean;
 }
 
 export function newCellMemory(clock: Clock): CellMemory {
-  return { wanted: undefined, isNews: createNewest(clock), server: undefined, reread: undefined, rereadNotBeforeMs: 0 };
+  return { wanted: undefined, isNews: createNewest(clock), server: undefined, reread: undefined, rereadNotBeforeMs: 0, unknown: false };
 }
 
 /** The Machine, as it was read or watched; `refetched`: read without reliance on what was read before. */

@@ -1,7 +1,7 @@
 import { type CodedError, objectError } from '../../api/errors.ts';
 import { API_VERSION, GROUP, VERSION } from '../../api/kind.ts';
-import type { ComponentEntry, ComponentStatus, Machine, Operation } from '../../api/machine.ts';
-import { ENTRY_ACTIONS, MACHINE, contentOf } from '../../api/machine/values.ts';
+import type { ComponentEntry, ComponentStatus, DeletionPolicy, Machine, Operation } from '../../api/machine.ts';
+import { DELETION_POLICIES, ENTRY_ACTIONS, MACHINE, contentOf } from '../../api/machine/values.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
 import { MACHINE_COMPONENT, PLAIN_NAME } from '../../api/machine-component/values.ts';
 import type { Clock } from '../../api/ports.ts';
@@ -31,6 +31,7 @@ export const Machines: Resource<Machine> = {
       entry.whole('revision', 1);
       if (entry.has('values')) entry.object('values');
     }
+    if (spec.has('deletionPolicy')) spec.oneOf('deletionPolicy', DELETION_POLICIES);
     if (spec.has('labels')) spec.object('labels').texts();
     if (spec.has('operation')) {
       const operation = spec.object('operation');
@@ -64,6 +65,7 @@ export interface WantedState {
   /** `hold`, `paused` or being deleted: the agent begins nothing new. */
   held: boolean;
   deleting: boolean;
+  deletionPolicy: DeletionPolicy;
   labels: Record<string, string>;
   components: ComponentEntry[];
   operation: Operation | undefined;
@@ -73,6 +75,7 @@ export interface WantedState {
     components: ComponentStatus[];
     operation: { id: string; state: string; outcome?: string; message?: string; bootID?: string } | undefined;
     ready: Condition | undefined;
+    leaving: boolean;
   };
 }
 
@@ -88,6 +91,7 @@ export function wantedOf(machine: Stored<Machine>): WantedState {
     generation: metadata.generation ?? 0,
     held: spec.hold === true || spec.paused === true,
     deleting: metadata.deletionTimestamp !== undefined,
+    deletionPolicy: spec.deletionPolicy ?? 'Delete',
     labels: spec.labels ?? {},
     components: spec.components ?? [],
     operation: spec.operation,
@@ -96,6 +100,7 @@ export function wantedOf(machine: Stored<Machine>): WantedState {
       components: status.components ?? [],
       operation: status.operation,
       ready: (status.conditions ?? []).find((each) => each.type === 'AgentReady'),
+      leaving: status.agent?.leaving === true,
     },
   };
 }

@@ -4,6 +4,7 @@ import { cancelPreparation, requestSweep } from '../generation/memory.ts';
 import { startPreparation } from '../generation/prepare.ts';
 import { finish } from '../operation/act.ts';
 import { recordRevision } from '../records/installed.ts';
+import { leave } from '../leave/act.ts';
 import { journalOf } from '../records/memory.ts';
 import { startOver } from '../records/open.ts';
 import { componentOf } from '../records/state.ts';
@@ -32,6 +33,7 @@ export async function act(ctx: AgentContext, step: AgentStep): Promise<void> {
         t: 'machine',
         held: step.held,
         verified: step.verified,
+        reset: step.reset,
         ...(step.epoch === undefined ? {} : { epoch: step.epoch }),
       });
     case 'accept':
@@ -84,6 +86,8 @@ export async function act(ctx: AgentContext, step: AgentStep): Promise<void> {
       return await finish(ctx, step);
     case 'sweep':
       return await trySweep(ctx);
+    case 'leave':
+      return await leave(ctx, step.part);
     default:
       step satisfies never;
   }

@@ -321,12 +321,16 @@ test.each<[string, ObservedNode, object]>([
   ],
   [
     'the status knows it as done',
-    ordered({}, {}, { reported: { components: [], operation: { id: 'op', state: 'Done', outcome: 'Succeeded' }, ready: undefined } }),
+    ordered(
+      {},
+      {},
+      { reported: { components: [], operation: { id: 'op', state: 'Done', outcome: 'Succeeded' }, ready: undefined, leaving: false } },
+    ),
     { do: 'finish', outcome: 'Succeeded' },
   ],
   [
     'the status knows it as running',
-    ordered({}, {}, { reported: { components: [], operation: { id: 'op', state: 'Running' }, ready: undefined } }),
+    ordered({}, {}, { reported: { components: [], operation: { id: 'op', state: 'Running' }, ready: undefined, leaving: false } }),
     { do: 'finish', outcome: 'PermanentFailure' },
   ],
   ['it names an older revision', ordered({}, { components: [{ name: 'app', revision: 1 }] }), { do: 'finish', outcome: 'Superseded' }],

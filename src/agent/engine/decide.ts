@@ -1,4 +1,5 @@
 import { contentOf } from '../../api/machine/values.ts';
+import { announceStep, leaveStep } from '../leave/decide.ts';
 import { immediateStep, orderStep, runningStep } from '../operation/decide.ts';
 import { repairStep } from '../repair/decide.ts';
 import { transactionStep } from '../transaction/decide.ts';
@@ -26,24 +27,27 @@ export function decide(o: ObservedNode): AgentStep {
   if (o.holdFile) return { do: 'wait', untilMs: o.nowMs + HOLD_RECHECK_MS, why: 'held by /etc/kubenode/hold' };
   if (o.foreign) return { do: 'startOver' };
   return (
+    leaveStep(o) ??
     noteStep(o) ??
     acceptStep(o) ??
     openStep(o, due) ??
     upkeepStep(o, due) ??
     openRepairStep(o, due) ??
     prepareStep(o, due) ??
-    nextStep(o, due) ?? { do: 'wait', untilMs, why: 'nothing to do' }
+    nextStep(o, due) ??
+    announceStep(o, due) ?? { do: 'wait', untilMs, why: 'nothing to do' }
   );
 }
 
 /** What of the Machine must outlive this process, besides its entries. */
 function noteStep({ wanted, state }: ObservedNode): AgentStep | undefined {
   if (wanted === undefined) return undefined;
-  const note = { held: wanted.held || wanted.deleting, verified: wanted.verified };
+  const reset = wanted.deleting && wanted.deletionPolicy === 'Reset';
+  const note = { held: wanted.held || wanted.deleting, verified: wanted.verified, reset };
   const { operation } = wanted;
   // The agent keeps only the fence of an operation that the cell carries out itself.
   const raised = operation !== undefined && isControllers(operation) && operation.epoch > state.epoch;
-  const same = JSON.stringify(note) === JSON.stringify({ held: state.held, verified: state.verified });
+  const same = JSON.stringify(note) === JSON.stringify({ held: state.held, verified: state.verified, reset: state.reset === true });
   return same && !raised ? undefined : { do: 'note', ...note, ...(raised ? { epoch: operation.epoch } : {}) };
 }
 

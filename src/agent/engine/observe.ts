@@ -12,7 +12,7 @@ const UNKNOWN: ComponentHealth = { state: 'Unknown', bootID: undefined, since: u
 export async function observe(ctx: AgentContext): Promise<ObservedNode> {
   const { memory, ports, layout } = ctx;
   const nowMs = ports.clock.monotonic();
-  const { records, cell, generation, transaction, repair, upkeep } = memory;
+  const { records, cell, generation, transaction, repair, upkeep, leave } = memory;
   const { switching, progress } = transaction;
   const { running } = repair;
   const units = new Map((await ports.units.list()).map((unit) => [unit.name, unit]));
@@ -53,6 +53,8 @@ export async function observe(ctx: AgentContext): Promise<ObservedNode> {
     repairing: repairingOf(running),
     reread: cell.reread,
     rereadNotBeforeMs: cell.rereadNotBeforeMs,
+    unknownToCell: cell.unknown,
+    leaveNotBeforeMs: leave.notBeforeMs,
     sweep: generation.sweep,
   };
 }

@@ -37,6 +37,9 @@ export interface ObservedNode {
   /** The operation that was found in the Machine by the step before this one, read live. */
   reread: string | undefined;
   rereadNotBeforeMs: number;
+  /** The cell knows no Machine of this agent, by what was read live last. */
+  unknownToCell: boolean;
+  leaveNotBeforeMs: number;
   /** A kept file may no longer be needed. */
   sweep: boolean;
 }

@@ -23,7 +23,7 @@ export type AgentStep =
   | { do: 'wait'; untilMs: number; why: string }
   /** Removes everything of the machine that this disk was in before. */
   | { do: 'startOver' }
-  | { do: 'note'; held: boolean; verified: Record<string, string[]>; epoch?: number }
+  | { do: 'note'; held: boolean; verified: Record<string, string[]>; reset: boolean; epoch?: number }
   | { do: 'accept'; accepted: AcceptedEntry }
   | { do: 'forget'; name: string }
   | { do: 'advance'; name: string }
@@ -49,7 +49,9 @@ export type AgentStep =
   | { do: 'commit' }
   | { do: 'fail'; failed: ComponentFailure }
   | Finish
-  | { do: 'sweep' };
+  | { do: 'sweep' }
+  /** The agent records that it leaves, asks whether the cell knows, and takes itself away. */
+  | { do: 'leave'; part: 'Announce' | 'Confirm' | 'Go' };
 
 export interface Finish {
   do: 'finish';
@@ -59,6 +61,8 @@ export interface Finish {
   outcome: Outcome;
   message: string;
   cleared: boolean;
+  /** The agent goes too. */
+  leaves: boolean;
 }
 
 /** Collects the times at which to decide again. */

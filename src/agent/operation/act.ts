@@ -3,6 +3,7 @@ import type { AgentContext } from '../context.ts';
 import type { Finish } from '../engine/steps.ts';
 import { short } from '../errors.ts';
 import { requestSweep } from '../generation/memory.ts';
+import { LEAVING } from '../leave/act.ts';
 import { journalOf } from '../records/memory.ts';
 import type { OperationRecord } from '../records/state.ts';
 import { endRepairing } from '../repair/memory.ts';
@@ -12,7 +13,7 @@ import { nameOf } from '../repair/task.ts';
 export async function finish(ctx: AgentContext, step: Finish): Promise<void> {
   const { memory, ports } = ctx;
   const journal = journalOf(memory);
-  const { id, epoch, kind, outcome, message, cleared } = step;
+  const { id, epoch, kind, outcome, message, cleared, leaves } = step;
   const known = journal.state.operations.find((each) => each.id === id);
   const finishedAt = bestWallMs(memory, ports.clock);
   const operation: OperationRecord = {
@@ -22,7 +23,8 @@ export async function finish(ctx: AgentContext, step: Finish): Promise<void> {
     bootID: ports.host.bootID,
     finishedAt,
   };
-  await journal.append({ t: 'finish', operation, ...(cleared ? { cleared } : {}) });
+  await journal.append({ t: 'finish', operation, ...(cleared ? { cleared } : {}), ...(leaves ? { leaves } : {}) });
+  if (leaves) ctx.happened(LEAVING);
   requestSweep(memory);
   if (kind !== 'Repair') return;
   endRepairing(ctx);

@@ -131,7 +131,7 @@ function deletionStep(o: ObservedNode, operation: OperationRecord): AgentStep {
   if (next === undefined) {
     const message = left.map(({ name }) => `${name}: ${failedOf(name)?.message ?? ''}`).join('; ');
     return left.length === 0
-      ? { ...finish(operation, 'Succeeded', ''), cleared: true }
+      ? { ...finish(operation, 'Succeeded', ''), cleared: true, leaves: o.state.reset === true }
       : { ...finish(operation, 'PermanentFailure', `not taken away: ${message}`), cleared: true };
   }
   const { name, generation } = next;

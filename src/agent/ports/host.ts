@@ -12,6 +12,8 @@ export interface Host {
   reboot(operation: string): Promise<void>;
   /** Takes back what was asked for this operation, if it is not under way. No error if nothing was asked for. */
   keepUp(operation: string): Promise<void>;
+  /** Takes this agent away from the machine, with its identity and record; what it installed stays and runs. Returns when that is begun; the process is ended by it. */
+  takeAgentAway(): Promise<void>;
 }
 
 /** A node that is a folder, rebooted by the process that owns the folder. Errors: `BootUnknown`, `NoPlatform`. */
@@ -35,6 +37,7 @@ export async function localHost(root: string): Promise<Host> {
     async keepUp(operation) {
       if ((await readFile(request, 'utf8').catch(() => undefined)) === textOf(operation)) await unlink(request);
     },
+    takeAgentAway: () => Promise.reject(agentError('HostUnfit', 'a folder that simulates a node keeps its agent: its provider runs it')),
   };
 }
 

@@ -4,6 +4,8 @@ import type { Host } from './host.ts';
 import { fs, readFile } from './node-fs.ts';
 import type { Systemctl } from './systemctl.ts';
 
+const UNINSTALL = '/opt/kubenode/agent/current/uninstall';
+const UNINSTALL_UNIT = 'kubenode-agent-uninstall';
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 
 /**
@@ -11,7 +13,7 @@ const BOOT_ID = '/proc/sys/kernel/random/boot_id';
  *
  * A reboot that systemd has begun cannot be taken back: `keepUp` leaves it alone, and the boot ID shows how the operation ended.
  */
-export async function systemHost(systemctl: Systemctl): Promise<Host> {
+export async function systemHost(systemctl: Systemctl, systemdRun: Systemctl): Promise<Host> {
   if (process.platform !== 'linux' || !fs.existsSync('/run/systemd/system')) {
     throw agentError('HostUnfit', '--host system is for machines that systemd runs; /run/systemd/system is not there');
   }
@@ -29,5 +31,10 @@ export async function systemHost(systemctl: Systemctl): Promise<Host> {
       }
     },
     keepUp: () => Promise.resolve(),
+    async takeAgentAway() {
+      // A unit of its own: the agent's is stopped by it, with all that is in it.
+      const { code, stderr } = await systemdRun(['--no-block', '--collect', `--unit=${UNINSTALL_UNIT}`, UNINSTALL, '--forget']);
+      if (code !== 0) throw agentError('UnitFailed', `systemd-run ${UNINSTALL_UNIT} ended with ${code}: ${stderr.trim().slice(0, 300)}`);
+    },
   };
 }

@@ -1,13 +1,16 @@
 import { execFile } from 'node:child_process';
 import { agentError } from '../errors.ts';
 
-/** Runs systemctl with these arguments, never through a shell. Rejects only when it cannot be run or does not end in time. */
+/** Runs a program of systemd with these arguments, never through a shell. Rejects only when it cannot be run or does not end in time. */
 export type Systemctl = (args: readonly string[], timeoutMs?: number) => Promise<{ code: number; stdout: string; stderr: string }>;
 
 const USUAL_MS = 30_000;
 const MAX_OUTPUT = 1 << 20;
 
-export const nodeSystemctl: Systemctl = (args, timeoutMs = USUAL_MS) =>
+export const nodeSystemctl: Systemctl = (args, timeoutMs) => run('systemctl', args, timeoutMs);
+export const nodeSystemdRun: Systemctl = (args, timeoutMs) => run('systemd-run', args, timeoutMs);
+
+const run = (program: string, args: readonly string[], timeoutMs = USUAL_MS): ReturnType<Systemctl> =>
   new Promise((resolve, reject) => {
     const env = {
       PATH: '/usr/sbin:/usr/bin:/sbin:/bin',
@@ -17,11 +20,11 @@ export const nodeSystemctl: Systemctl = (args, timeoutMs = USUAL_MS) =>
       SYSTEMD_LOG_LEVEL: 'warning',
     };
     const options = { env, timeout: timeoutMs, maxBuffer: MAX_OUTPUT, killSignal: 'SIGKILL' as const, cwd: '/' };
-    execFile('systemctl', ['--no-ask-password', ...args], options, (error, stdout, stderr) => {
+    execFile(program, ['--no-ask-password', ...args], options, (error, stdout, stderr) => {
       if (error === null) return resolve({ code: 0, stdout, stderr });
       if (typeof error.code === 'number') return resolve({ code: error.code, stdout, stderr });
       const why = error.killed === true ? `no end within ${timeoutMs / 1000} s` : error.message;
-      reject(agentError('UnitFailed', `systemctl ${args.join(' ')}: ${why}`, { cause: error }));
+      reject(agentError('UnitFailed', `${program} ${args.join(' ')}: ${why}`, { cause: error }));
     });
   });
 

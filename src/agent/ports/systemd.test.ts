@@ -399,5 +399,5 @@ test('listeners are notified soon of a unit that ended, once, and not of one tha
 });
 
 test.runIf(!existsSync('/run/systemd/system'))('a machine that systemd does not run is no host of this kind', async () => {
-  await expect(systemHost(systemctl)).rejects.toMatchObject({ code: 'HostUnfit' });
+  await expect(systemHost(systemctl, systemctl)).rejects.toMatchObject({ code: 'HostUnfit' });
 });

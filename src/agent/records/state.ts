@@ -100,12 +100,16 @@ export interface JournalState {
   verified: Record<string, string[]>;
   /** The machine was cleaned up for its deletion: it has no component any more. */
   cleared: boolean;
+  /** When it is cleaned up for its deletion, the agent goes too. */
+  reset?: boolean;
+  /** The agent does nothing more but take itself away. Announced: the cell is to get that report first. */
+  leaving?: 'Announced' | 'Acknowledged';
 }
 
 export type JournalEntry =
   | { t: 'open'; machineUID: string }
   | { t: 'state'; state: JournalState }
-  | { t: 'machine'; held: boolean; verified: Record<string, string[]>; epoch?: number }
+  | { t: 'machine'; held: boolean; verified: Record<string, string[]>; reset?: boolean; epoch?: number }
   | { t: 'accept'; accepted: AcceptedEntry }
   | { t: 'forget'; name: string }
   | { t: 'begin'; transaction: Transaction; operation?: OperationRecord }
@@ -120,7 +124,8 @@ export type JournalEntry =
   | { t: 'fail'; name: string; failed: ComponentFailure; ends: boolean }
   /** No part of the component was here. */
   | { t: 'removed'; name: string }
-  | { t: 'finish'; operation: OperationRecord; cleared?: boolean }
+  | { t: 'finish'; operation: OperationRecord; cleared?: boolean; leaves?: boolean }
+  | { t: 'leave'; acknowledged: boolean }
   | { t: 'repair'; name: string; at: number };
 
 /** Operation IDs that are remembered. Older ones are then below the epoch. */
@@ -136,8 +141,10 @@ export function fold(state: JournalState | undefined, entry: JournalEntry): Jour
   const { transaction, ...closed } = state;
 
   switch (entry.t) {
-    case 'machine':
-      return { ...state, held: entry.held, verified: entry.verified, epoch: Math.max(state.epoch, entry.epoch ?? 0) };
+    case 'machine': {
+      const { held, verified, reset = false, epoch = 0 } = entry;
+      return { ...state, held, verified, reset, epoch: Math.max(state.epoch, epoch) };
+    }
     case 'accept': {
       const old = componentOf(state, entry.accepted.name);
       const { driftRepairs, repairs } = old ?? { driftRepairs: 0, repairs: [] };
@@ -188,15 +195,10 @@ export function fold(state: JournalState | undefined, entry: JournalEntry): Jour
       const component = componentOf(state, entry.name);
       return component === undefined ? state : withComponent(state, { ...component, removed: true });
     }
-    case 'finish': {
-      const operations = state.operations.filter((each) => each.id !== entry.operation.id);
-      return {
-        ...state,
-        operations: remembered([...operations, entry.operation]),
-        epoch: Math.max(state.epoch, entry.operation.epoch),
-        cleared: state.cleared || entry.cleared === true,
-      };
-    }
+    case 'finish':
+      return finished(state, entry);
+    case 'leave':
+      return { ...state, leaving: entry.acknowledged ? 'Acknowledged' : 'Announced' };
     case 'repair': {
       const component = componentOf(state, entry.name);
       if (component === undefined) return state;
@@ -206,6 +208,17 @@ export function fold(state: JournalState | undefined, entry: JournalEntry): Jour
     default:
       throw new Error(`a journal entry of an unknown kind: ${JSON.stringify(entry satisfies never)}`);
   }
+}
+
+function finished(state: JournalState, { operation, cleared, leaves }: Extract<JournalEntry, { t: 'finish' }>): JournalState {
+  const operations = state.operations.filter((each) => each.id !== operation.id);
+  return {
+    ...state,
+    operations: remembered([...operations, operation]),
+    epoch: Math.max(state.epoch, operation.epoch),
+    cleared: state.cleared || cleared === true,
+    ...(leaves === true ? { leaving: 'Announced' } : {}),
+  };
 }
 
 function withComponent(state: JournalState, component: ComponentState): JournalState {

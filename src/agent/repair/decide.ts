@@ -167,5 +167,5 @@ function rebootStep(o: ObservedNode, operation: OperationRecord, due: AgainAt): 
 
 export function finish(operation: { id: string; epoch: number; kind: string }, outcome: Outcome, message: string): Finish {
   const { id, epoch, kind } = operation;
-  return { do: 'finish', id, epoch, kind, outcome, message, cleared: false };
+  return { do: 'finish', id, epoch, kind, outcome, message, cleared: false, leaves: false };
 }

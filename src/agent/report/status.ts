@@ -38,8 +38,9 @@ export function report(view: EngineView, identity: AgentInfo, wanted: WantedStat
 function statusOf(view: EngineView, identity: AgentInfo, wanted: WantedState, nowMs: number): AgentStatus {
   const { observed } = view;
   const held = observed?.holdFile === true;
+  const isLeaving = observed?.state.leaving !== undefined;
   const status: AgentStatus = {
-    agent: { ...identity, ...(held ? { hold: true } : {}) },
+    agent: { ...identity, ...(held ? { hold: true } : {}), ...(isLeaving ? { leaving: true } : {}) },
     conditions: [readiness(view, wanted, nowMs)],
   };
   if (observed === undefined) {
@@ -63,6 +64,8 @@ function readiness(view: EngineView, wanted: WantedState, nowMs: number): Condit
   ];
   if (trouble !== undefined) [status, reason, message] = ['False', trouble.reason, `nothing is changed: ${trouble.message}`];
   else if (observed?.holdFile) [reason, message] = ['Held', 'nothing is changed while /etc/kubenode/hold is there'];
+  else if (observed?.state.leaving !== undefined)
+    [reason, message] = ['Leaving', 'the agent takes itself away, and changes nothing any more'];
   else if (observed?.state.cleared) [reason, message] = ['Cleared', 'what was installed was taken away'];
   const before = wanted.reported.ready;
   const since = before?.status === status ? before.lastTransitionTime : rfc3339(nowMs);

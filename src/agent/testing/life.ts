@@ -1,5 +1,6 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import type { Clock, Log } from '../../api/ports.ts';
+import { ApiError } from '../../kube/api-error.ts';
 import { seededRandom } from '../../kube/testing/clock.ts';
 import type { AgentPorts } from '../context.ts';
 import { createEngine } from '../engine/engine.ts';
@@ -95,11 +96,16 @@ export function begin(world: World, faults: Faults = {}): Life {
       async keepUp() {
         world.rebootAsked = false;
       },
+      async takeAgentAway() {
+        seen('before takeAgentAway');
+        world.takenAway++;
+      },
     },
     cell: {
       async machine() {
         world.requests.machine++;
         if (!world.reachable) throw new Error('no answer');
+        if (world.machineGone) throw new ApiError(404, { reason: world.machineGone });
         return { wanted: wantedOf(world.answer ?? world.machine), serverMs: world.undated ? undefined : clock.now() + world.serverAheadMs };
       },
       async component(name) {
@@ -128,7 +134,7 @@ export function begin(world: World, faults: Faults = {}): Life {
   let printed: string | undefined;
 
   async function acknowledge(): Promise<void> {
-    if (!world.reachable || world.reportsLost || !engine.settled()) return;
+    if (!world.reachable || world.reportsLost || world.machineGone !== undefined || !engine.settled()) return;
     const view = await engine.view();
     if (view.trouble?.reason === 'Starting') return;
     const identity = { version: '0', apiLevel: 1, bootID: world.bootID, os: 'linux', arch: 'amd64' };

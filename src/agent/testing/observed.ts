@@ -58,11 +58,12 @@ export function machine(rest: Partial<WantedState> = {}): WantedState {
     generation: 1,
     held: false,
     deleting: false,
+    deletionPolicy: 'Delete',
     labels: {},
     components: [{ ...entry('app', '1.0.0', 1), values: {} }],
     operation: undefined,
     verified: {},
-    reported: { components: [], operation: undefined, ready: undefined },
+    reported: { components: [], operation: undefined, ready: undefined, leaving: false },
     ...rest,
   };
 }
@@ -105,6 +106,8 @@ export function node(rest: Partial<ObservedNode> = {}): ObservedNode {
     },
     reread: undefined,
     rereadNotBeforeMs: 0,
+    unknownToCell: false,
+    leaveNotBeforeMs: 0,
     sweep: false,
     ...rest,
   };

@@ -255,6 +255,28 @@ export const scenarios: Scenario[] = [
     safe: (world) => outcome(world) === 'PermanentFailure',
   },
   {
+    name: 'a machine that is given back',
+    async prepare() {
+      const world = await running(['1.0.0']);
+      world.delete('Orphan');
+      return world;
+    },
+    drive: () => false,
+    done: (world) => world.takenAway > 0 && world.text('/etc/app/app.conf') !== undefined,
+  },
+  {
+    name: 'a machine that is reset',
+    async prepare() {
+      const world = await running(['1.0.0']);
+      world.delete('Reset');
+      world.change({ operation: order(world, 'op-1', { kind: 'Delete' }) });
+      return world;
+    },
+    drive: () => false,
+    done: (world) => world.takenAway > 0 && outcome(world) === 'Succeeded' && world.units.size === 0,
+    safe: (world) => outcome(world) === 'PermanentFailure',
+  },
+  {
     name: 'the same content under a new revision',
     async prepare() {
       const world = await running(['1.0.0']);

@@ -1,5 +1,5 @@
 import { sha256Hex } from '../../api/digest.ts';
-import type { ComponentEntry, Machine, MachineStatus, Operation } from '../../api/machine.ts';
+import type { ComponentEntry, DeletionPolicy, Machine, MachineStatus, Operation } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { replay } from '../records/journal.ts';
 import { layoutOf } from '../disk/layout.ts';
@@ -39,6 +39,10 @@ export class World {
   effects: Effect[] = [];
   ms = 1000;
   reachable = true;
+  /** How the API server answers who asks for the Machine, where it is gone. */
+  machineGone: 'NotFound' | 'Forbidden' | undefined;
+  /** How often the host was asked to take the agent away. */
+  takenAway = 0;
   /** What the agent reports does not arrive. */
   reportsLost = false;
   /** How far the API server's clock is ahead of the node's. */
@@ -94,7 +98,18 @@ export class World {
     copy.events = [...this.events];
     copy.warnings = [...this.warnings];
     copy.answer = this.answer;
-    for (const key of ['boots', 'invocations', 'ms', 'reachable', 'reportsLost', 'rebootAsked', 'serverAheadMs', 'undated'] as const)
+    for (const key of [
+      'boots',
+      'invocations',
+      'ms',
+      'reachable',
+      'reportsLost',
+      'rebootAsked',
+      'serverAheadMs',
+      'undated',
+      'machineGone',
+      'takenAway',
+    ] as const)
       Object.assign(copy, { [key]: this[key] });
     return copy;
   }
@@ -123,13 +138,25 @@ export class World {
     this.losePower(this.disk);
   }
 
-  change(spec: { components?: ComponentEntry[]; operation?: Operation; hold?: boolean; labels?: Record<string, string> }): void {
+  change(spec: {
+    components?: ComponentEntry[];
+    operation?: Operation;
+    hold?: boolean;
+    labels?: Record<string, string>;
+    deletionPolicy?: DeletionPolicy;
+  }): void {
     const { metadata } = this.machine;
     this.machine = {
       ...this.machine,
       metadata: { ...metadata, generation: (metadata.generation ?? 0) + 1, resourceVersion: String(Number(metadata.resourceVersion) + 1) },
       spec: { ...this.machine.spec, ...spec },
     };
+  }
+
+  /** The Machine is deleted, and is there until its finalizer goes. */
+  delete(deletionPolicy?: DeletionPolicy): void {
+    this.change(deletionPolicy === undefined ? {} : { deletionPolicy });
+    this.machine = { ...this.machine, metadata: { ...this.machine.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' } };
   }
 
   get status(): MachineStatus {

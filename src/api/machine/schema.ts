@@ -7,6 +7,7 @@ import { LONGEST_CONDITION_MESSAGE } from '../plain-text.ts';
 import {
   CANCEL_CAUSES,
   COMPONENT_STATES,
+  DELETION_POLICIES,
   ENTRY_ACTIONS,
   LANES,
   LAST_REVISION,
@@ -262,6 +263,12 @@ export const machineSpec = Type.Object({
   components: Type.Optional(listMap(componentEntry, ['name'], { maxItems: 64 })),
   operation: Type.Optional(operation),
   retire: Type.Optional(retire),
+  deletionPolicy: Type.Optional(
+    Type.Enum([...DELETION_POLICIES], {
+      description:
+        'what becomes of an imported machine when this object is deleted. Delete, the default: drained, its components removed; the agent stays. Reset: the agent goes too. Orphan: nothing is drained or removed but the agent, and the Node stays',
+    }),
+  ),
   hold: Type.Optional(Type.Boolean({ description: 'nothing new starts here' })),
   paused: Type.Optional(Type.Boolean({ description: 'not reconciled' })),
 });
@@ -281,6 +288,9 @@ export const machineStatus = Type.Object({
       os: Type.String({ maxLength: 64 }),
       arch: Type.String({ maxLength: 64 }),
       hold: Type.Optional(Type.Boolean({ description: '/etc/kubenode/hold is there' })),
+      leaving: Type.Optional(
+        Type.Boolean({ description: 'it has recorded on its disk that it does nothing more here but take itself away' }),
+      ),
     }),
   ),
   components: Type.Optional(listMap(componentStatus, ['name'], { maxItems: 64 })),

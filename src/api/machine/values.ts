@@ -22,6 +22,9 @@ export const CANCEL_CAUSES = ['RequestGone', 'Refused', 'Expired', 'DrainTimeout
 
 export const OUTCOMES = ['Succeeded', 'TransientFailure', 'PermanentFailure', 'Superseded', 'Cancelled'] as const;
 
+/** What becomes of a machine whose Machine is deleted (docs/protocols.md#c14). Absent: Delete. */
+export const DELETION_POLICIES = ['Delete', 'Orphan', 'Reset'] as const;
+
 /** How far the agent is with one component. */
 export const COMPONENT_STATES = [
   'Fetching',

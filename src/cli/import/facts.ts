@@ -16,7 +16,7 @@ export const IMPORT_ERRORS = {
   NoSpace: surroundings('there is no room for the agent'),
   NoRoute: surroundings('the API server cannot be reached from there'),
   ClockWrong: surroundings('its clock is off by so much that certificates would not be valid'),
-  KubeletPresent: surroundings('a kubelet runs there that KubeNode did not install'),
+  KubeletPresent: surroundings('a kubelet runs there, and no agent of KubeNode'),
   OtherMachine: surroundings('the agent of another Machine, of this cell or another, is there'),
   HostnameUnfit: surroundings('its hostname cannot be the name of a Machine'),
   NameTaken: surroundings('another Machine has the name'),
@@ -109,7 +109,7 @@ export function obstacles(facts: HostFacts, around: Around): CodedError[] {
   if (facts.has('kubelet') && !facts.has('bootstrap'))
     no(
       'KubeletPresent',
-      'a kubelet runs there that KubeNode did not install',
+      'a kubelet runs there, and no agent of KubeNode: it is a node of something else, or was given back',
       'drain and stop it first: machines in use cannot be taken over yet',
     );
   return found;

@@ -2,6 +2,7 @@ import { describe, expect, it, test } from 'vitest';
 import { SIGNERS } from '../../api/admission.ts';
 import type { Node } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Asked, RequesterFacts } from './asked.ts';
 import { decide } from './decide.ts';
@@ -38,6 +39,7 @@ describe('G4: a kubelet', () => {
   const claimed = known(OPEN, { machine: undefined, ofNode: [owner] });
   const registered = { ...nodeWith('node-a', undefined) };
   registered.metadata = { ...registered.metadata, creationTimestamp: '2026-11-20T12:00:01Z' };
+  const given = { ...registered, metadata: { ...registered.metadata, annotations: { [ANNOTATIONS.givenBack]: 'web/a' } } };
   const uids = (count: number): string[] => Array.from({ length: count }, (_, each) => `uid-${each}`);
   const LATER_MS = Date.parse('2026-11-20T12:20:00Z');
   const imported = { ...claimed, ofNode: [{ ...owner, spec: { provider: { name: 'ssh', config: { address: '10.0.0.1' } } } }] };
@@ -367,6 +369,13 @@ describe('G4: a kubelet', () => {
       client,
       { ...claimed, ofNode: [machineWith(OPEN)], hold: held('web', '2026-11-20T13:00:00Z') },
       'Deny NodeUnclaimed',
+    ],
+    [
+      'C14: one that was given back',
+      { subject },
+      client,
+      { ...claimed, ofNode: [], node: given, hold: held('web', '2026-11-20T13:00:00Z') },
+      'Leave',
     ],
     [
       'G4g: the same, for serving',

@@ -5,6 +5,7 @@
 import { IDENTITY_SECONDS, requesterOf, SIGNERS } from '../../api/admission.ts';
 import { AGENTS } from '../../api/identity.ts';
 import type { Machine } from '../../api/machine.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
 import { isSubdomain } from '../../api/object-name.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -105,7 +106,9 @@ function nodeVerdict(name: string, machine: Stored<Machine>, { node, reserved, s
  * KubeNode leaves requests for other Nodes to other approvers. It denies the request where a pool has the name: left open, the request would still be there when
  * another Machine claims the Node. A kubelet that was too early asks again within a minute.
  */
-function judgeUnclaimed(node: string, { hold, nowMs }: RequesterFacts): SigningVerdict {
+function judgeUnclaimed(node: string, { hold, node: found, nowMs }: RequesterFacts): SigningVerdict {
+  // Its kubelet stays in the cluster, under other approvers. Kubelets cannot write that mark, and it goes with the Node.
+  if (found?.metadata.annotations?.[ANNOTATIONS.givenBack] !== undefined) return LEAVE;
   if (hold === undefined || !isHeld(hold, nowMs)) return LEAVE;
   return deny('NodeUnclaimed', `no Machine claims Node ${node}, whose name Machines of pool ${hold.pool} have certificates for`);
 }

@@ -14,8 +14,9 @@ import { DEGRADED, isCordonedFor, isFencedFor, ownerOf } from './cordon/cordon.t
 import { isSuccessor, owesDegraded } from './observe/claim.ts';
 import { cancellationText, cancelReservation, type Cancellation } from './order/cancel.ts';
 import { drainDeadlineMs, drainTimeout, evicting } from './drain/drain.ts';
+import { givingBack } from './deletion/give-back.ts';
 import { going, isUnmade, takeOverRefusal, unmaking, wantsDrainToGo } from './deletion/deletion.ts';
-import { hasFinalizer, isDeleting, isNeverAskedFor, isRepairNeeded, isRetiring } from './facts.ts';
+import { hasFinalizer, isDeleting, isGivenBack, isNeverAskedFor, isRepairNeeded, isRetiring } from './facts.ts';
 import { carryingOut, retiring } from './repair/own-operation.ts';
 import {
   askingJob,
@@ -92,6 +93,7 @@ function withoutReservation(view: MachineView): Decision {
         return { steps: [{ do: 'LiftDegraded', why: 'no component is in a failure any more, and no repair is due' }] };
     }
   }
+  if (isGivenBack(machine)) return givingBack(view);
   if (isDeleting(machine) || isRetiring(machine, view.facts)) {
     if (!isDeleting(machine) && isNeverAskedFor(machine))
       return { steps: [{ do: 'Retire', reservation: undefined, why: 'its MachineSet wants it gone, and nothing was ever made for it' }] };
@@ -105,8 +107,8 @@ function withReservation(view: MachineView, reservation: LedgerReservation): Dec
   const operation = machine.spec.operation;
   if (operation?.id === reservation.id && operation.kind === 'Cancelled') return cancelled(view, reservation);
   if (reservation.kind === 'Delete') return going(view, reservation);
-  // Where a deletion may not begin now, what runs there goes on and ends as if there were none.
-  if (isDeleting(machine) && takeOverRefusal(reservation, machine, view.facts, view.hours) === undefined)
+  // Where a deletion may not begin now, or disrupts nothing, what runs there goes on and ends as if there were none.
+  if (isDeleting(machine) && !isGivenBack(machine) && takeOverRefusal(reservation, machine, view.facts, view.hours) === undefined)
     return { steps: [{ do: 'TakeOver', reservation, why: 'the machine is being deleted; what runs there is not waited for' }] };
   return operation?.id === reservation.id ? ordered(view, reservation) : notOrdered(view, reservation);
 }

@@ -34,6 +34,7 @@ test.each<[Step, string | undefined]>([
   [{ do: 'FenceOrder', ...on, job: 'j' }, undefined],
   [{ do: 'TakeOverForRepair', ...on, job: 'j' }, 'Normal OperationTakenOver: because'],
   [{ do: 'DeleteInstance', ...on, providerID }, 'Normal DeletingInstance: because'],
+  [{ do: 'GiveBack', why: 'because' }, 'Normal GivenBack: because'],
   [{ do: 'Finalize', ...on }, undefined],
 ])('a person who describes a Machine reads of $do what happened', (step, expected) => {
   const event = eventOf(step, view(), undefined);

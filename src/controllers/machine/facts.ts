@@ -46,6 +46,9 @@ export const operationTimeoutMs = (machine: Machine): number => (machine.spec.op
 export const poolOf = (machine: Machine): string => machine.metadata.namespace ?? '';
 export const nameOf = (machine: Machine): string => `${poolOf(machine)}/${machine.metadata.name}`;
 export const isDeleting = (machine: Machine): boolean => machine.metadata.deletionTimestamp !== undefined;
+/** It is deleted and to be left as it is. A deletion that was ordered goes on as one: what it began cannot be taken back. */
+export const isGivenBack = (machine: Machine): boolean =>
+  isDeleting(machine) && machine.spec.deletionPolicy === 'Orphan' && machine.spec.operation?.kind !== 'Delete';
 /** Its MachineSet wants it gone, and marked it in this term. */
 export const isRetiring = (machine: Machine, { epoch }: Pick<AskFacts, 'epoch'>): boolean =>
   machine.spec.retire !== undefined && machine.spec.retire.epoch === epoch && !isDeleting(machine);

@@ -98,8 +98,10 @@ export type Step = { why: string } & (
   | { do: 'FreeCancelled'; reservation: LedgerReservation }
   | { do: 'Settle'; reservation: LedgerReservation }
   | { do: 'Release'; reservation: LedgerReservation }
-  /** Without a reservation where nothing was made, so that nothing is disrupted. */
+  /** Without a reservation where nothing is disrupted: nothing was made, or the machine is given back. */
   | { do: 'DeleteInstance'; reservation: LedgerReservation | undefined; providerID: string }
+  /** Takes from the Node what KubeNode put there, and marks it as one that was given back. */
+  | { do: 'GiveBack' }
   /** Only after a DeleteInstance of the same run noted `gone`, where that stands before it. */
   | { do: 'Finalize'; reservation: LedgerReservation | undefined }
 );

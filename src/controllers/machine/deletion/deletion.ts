@@ -14,7 +14,7 @@ import { isNodeReady } from '../../../kube/liveness.ts';
 import { isCordonedFor } from '../cordon/cordon.ts';
 import { cancelReservation, type Cancellation } from '../order/cancel.ts';
 import { drainDeadlineMs, drainTimeout, evicting } from '../drain/drain.ts';
-import { isDeleting, isNeverAskedFor, isRetiring, isUnjoined, requestBase, type AskFacts } from '../facts.ts';
+import { isDeleting, isGivenBack, isNeverAskedFor, isRetiring, isUnjoined, requestBase, type AskFacts } from '../facts.ts';
 import type { Decision, MachineView, Step } from '../view.ts';
 
 /** Whether the reservation is of a repair that has deleted this Machine to have it replaced. */
@@ -77,6 +77,7 @@ export function wantsDrainToGo({ machine, claim, kubeletAnswers, nowMs }: Machin
 
 /** Why a Delete reservation without an order is given up (docs/protocols.md#d6). */
 function givenUp({ machine, facts, revoked }: MachineView, reservation: LedgerReservation): Cancellation | undefined {
+  if (isGivenBack(machine)) return { cause: 'RequestGone', why: 'the machine is to be given back, which disrupts nothing' };
   if (!isDeleting(machine) && !isRetiring(machine, facts))
     return { cause: 'RequestGone', why: 'its MachineSet does not want it gone any more' };
   if (!isDeleting(machine) && asksForRestore(machine, facts)) return { cause: 'RequestGone', why: 'the way back goes first' };

@@ -3,16 +3,19 @@ import { Leases, Nodes } from '../../../api/builtin.ts';
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { FINALIZERS } from '../../../api/names.ts';
 import type { Performed } from '../../../defender/guarded-write.ts';
+import { ledgerGone, requireEpoch } from '../../../defender/protocol.ts';
+import { stateOf } from '../../../defender/state.ts';
 import { hasReason } from '../../../kube/api-error.ts';
 import { agentLease, kubeletLease } from '../../../kube/liveness.ts';
 import { isCordonedFor } from '../cordon/cordon.ts';
 import { normal } from '../events.ts';
-import { isDeleting, isNeverAskedFor, isRetiring } from '../facts.ts';
+import { isDeleting, isGivenBack, isNeverAskedFor, isRetiring } from '../facts.ts';
 import { setFinalizers } from '../finalizers.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, stop, type Act, type ActContext, type Guarded } from '../guards.ts';
 import { deletionRefusal } from '../reservation/ask.ts';
 import type { Hands, StepKinds } from '../step-kind.ts';
 import type { MachineView } from '../view.ts';
+import { givenBack, hasLeft } from './give-back.ts';
 
 /**
  * N, M, L; the deletion follows, conditioned on this version of M: a client that takes the mark back, puts the machine on hold or cancels r in between makes it lose.
@@ -59,8 +62,34 @@ function deleteInstance(reservation: LedgerReservation, providerID: string, cont
 }
 
 /**
+ * N, M, L; writes N. Neither the deletion nor what the agent recorded is ever taken back, and a machine that is given back gets no reservation: where L lacks one
+ * after that none comes. Each write of the Node is conditioned on the last one, so that what is under way for an earlier reservation loses.
+ */
+function giveBack(context: ActContext): Act {
+  return {
+    ...base('give-back', context),
+    reads: ['node', 'machine', 'ledger'],
+    writes: 'node',
+    judge(seen): Guarded {
+      const { machine, ledger } = seen;
+      if (ledger === undefined) throw ledgerGone();
+      if (machine === undefined) return stop('the machine is gone');
+      const state = stateOf(ledger);
+      requireEpoch(state, context.epoch);
+      if (state.reservations.some((reservation) => reservation.machineUID === machine.metadata.uid))
+        return stop('the machine has a reservation');
+      if (!isGivenBack(machine) || !hasLeft(machine)) return stop('the machine is not given back, or its agent has not left');
+      const claim = claimIn(machine, seen);
+      if (claim.state !== 'Claimed') return stop('the machine has no Node');
+      const object = givenBack(machine, claim.node);
+      return object === undefined ? stop('given back already') : { write: 'node', object };
+    },
+  };
+}
+
+/**
  * Takes along what belonged to the machine and has no owner that would, and last the finalizer. Of Nodes only one with the providerID of the
- * instance that is proven gone: one that merely has the name is another machine's (proof 1).
+ * instance that is proven gone: one that merely has the name is another machine's (proof 1). Where the machine was given back its Node stays.
  */
 async function finalize(view: MachineView, hands: Hands): Promise<Performed> {
   const { machine, providerID } = view;
@@ -69,6 +98,7 @@ async function finalize(view: MachineView, hands: Hands): Promise<Performed> {
   const node = await client.find(Nodes, { name }, { signal });
   const isOurs =
     node !== undefined &&
+    !isGivenBack(machine) &&
     (node.metadata.uid === machine.status?.nodeRef?.uid || (providerID !== undefined && node.spec?.providerID === providerID));
   if (isOurs) {
     await gone(client.delete(Nodes, { name }, { uid: node.metadata.uid, signal }));
@@ -88,7 +118,7 @@ async function gone(deletion: Promise<void>): Promise<void> {
   }
 }
 
-export const DELETION_STEPS: StepKinds<'Retire' | 'DeleteInstance' | 'Finalize'> = {
+export const DELETION_STEPS: StepKinds<'Retire' | 'DeleteInstance' | 'GiveBack' | 'Finalize'> = {
   Retire: { guarded: ({ reservation }, context) => retire(reservation, context), event: ({ why }) => normal('Retired', why) },
   DeleteInstance: {
     guarded: ({ reservation, providerID }, context) =>
@@ -100,5 +130,6 @@ export const DELETION_STEPS: StepKinds<'Retire' | 'DeleteInstance' | 'Finalize'>
         : { done: true, note: await provider.delete(providerID, signal) },
     event: ({ why }) => normal('DeletingInstance', why),
   },
+  GiveBack: { guarded: (_, context) => giveBack(context), event: ({ why }) => normal('GivenBack', why) },
   Finalize: { guarded: undefined, plain: (_, view, hands) => finalize(view, hands), event: undefined },
 };

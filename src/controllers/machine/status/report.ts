@@ -1,6 +1,7 @@
-import { Machines, type DrainBudget, type MachineStatus } from '../../../api/machine.ts';
+import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
+import { Machines, type DrainBudget, type Machine, type MachineStatus } from '../../../api/machine.ts';
 import { API_VERSION } from '../../../api/kind.ts';
-import { MANAGERS } from '../../../api/names.ts';
+import { ANNOTATIONS, MANAGERS } from '../../../api/names.ts';
 import { plainText } from '../../../api/plain-text.ts';
 import type { Condition } from '../../../api/wire.ts';
 import type { Verdict } from '../../../defender/request.ts';
@@ -11,8 +12,9 @@ import { isNodeReady } from '../../../kube/liveness.ts';
 import { owesDegraded } from '../observe/claim.ts';
 import { degradedBy } from '../order/components.ts';
 import { isCordonedFor } from '../cordon/cordon.ts';
+import { hasLeft } from '../deletion/give-back.ts';
 import { podsLeft } from '../drain/drain.ts';
-import { isDeleting, wasReady } from '../facts.ts';
+import { isDeleting, isGivenBack, wasReady } from '../facts.ts';
 import type { MachineView, NotOnNode } from '../view.ts';
 
 /** Conditions that this controller writes; the others on the object are the agent's and the set controller's. */
@@ -189,7 +191,16 @@ const NOT_ON_NODE_WORDS: Record<NotOnNode['reason'], string> = {
   TaintWithheld: 'would take pods off the node, so it is put there only when the node is drained for an operation',
 };
 
-function summary({ machine, instance, facts }: MachineView, { ready, degraded: reasons, lost }: Findings): ConditionInput {
+function givingBackText(machine: Machine, reservation: LedgerReservation | undefined): string {
+  if (reservation !== undefined) return `the machine is given back once operation ${reservation.id} is over`;
+  if (machine.spec.hold === true) return 'the machine is given back once spec.hold is no longer true';
+  return hasLeft(machine)
+    ? 'its agent has left, and its Node is given back'
+    : `the machine is given back once its agent has left; where none will answer: uninstall it there, then annotate the Machine with ${ANNOTATIONS.agentIsGone}`;
+}
+
+function summary({ machine, instance, facts, reservation }: MachineView, { ready, degraded: reasons, lost }: Findings): ConditionInput {
+  if (isGivenBack(machine)) return condition('Ready', 'False', 'GivingBack', givingBackText(machine, reservation));
   if (isDeleting(machine)) return condition('Ready', 'False', 'Deleting', 'the machine is being deleted');
   if (lost !== undefined) return condition('Ready', 'False', 'NodeLost', lost);
   if (reasons.length > 0) return condition('Ready', 'False', 'Degraded', reasons.join('; '));

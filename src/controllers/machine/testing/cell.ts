@@ -82,7 +82,7 @@ export async function openCell(): Promise<TestCell> {
     const cache = createCache({ ...shared, keepManagers: ['kubenode-machine'] });
     const recorder = { event: (_: object, event: RecordedEvent) => void events.push(event), flush: () => Promise.resolve() };
     const cell = { server: 'https://cell', certificateAuthority: 'PEM', mirror: undefined };
-    const providers = new Map([['fake', provider]]);
+    const providers = new Map([[provider.name, provider]]);
     const term = Promise.withResolvers<number>();
     const machines = runMachineController({ ...shared, reader: through, cache, recorder, cell, providers, onTerm: term.resolve });
     const done = sets
