@@ -206,7 +206,7 @@ it('E9: what is held back while its cell makes it comes into force and waits the
 });
 
 it('E9: what may have to be judged again is the same text until a number changes, and none where nothing waits', () => {
-  const clusterOf = (replicas: number, record: Partial<UnitStatus>): Cluster => ({
+  const clusterOf = (replicas: number, record: Partial<UnitStatus>, isReached = true): Cluster => ({
     apiVersion: API_VERSION,
     kind: 'Cluster',
     metadata: { name: 'one' },
@@ -214,6 +214,15 @@ it('E9: what may have to be judged again is the same text until a number changes
     status: {
       units: [recordOf(record)],
       machines: { total: replicas, ready: replicas, sets: [{ set: 'web/web', replicas, wanted: replicas }] },
+      conditions: [
+        {
+          type: 'Reachable',
+          status: isReached ? 'True' : 'False',
+          reason: 'x',
+          message: '',
+          lastTransitionTime: '2026-01-01T00:00:00Z',
+        },
+      ],
     },
   });
   const of = (placement: Omit<RolloutUnit['clusters'][number], 'name'>, ...cluster: Parameters<typeof clusterOf>) =>
@@ -224,6 +233,8 @@ it('E9: what may have to be judged again is the same text until a number changes
   expect(of(waits, 42, { digest: '200' })).toBeUndefined();
   expect(of(waits, 43, { digest: '40' })).toBeUndefined();
   expect(of({ digest: '40' }, 43, { digest: '200' })).toBeUndefined();
+  // What is not judged while its cell is away is judged when it is back, with the same number.
+  expect(of(waits, 43, { digest: '200' }, false)).toBeUndefined();
 });
 
 it('E9: of a cell with more sets than are reported, what waits there is judged again, with as many machines as the hub asked for', () => {

@@ -9,7 +9,7 @@ import type { Rollout, RolloutUnit } from '../../api/rollout.ts';
 import { ownersOf } from '../plan.ts';
 import { REMOVAL } from '../records.ts';
 import { isGone } from '../soak.ts';
-import { isUncounted, type CellMachines, type ReplicasByDigest } from '../going.ts';
+import { isUncounted, machinesOf, type CellMachines, type ReplicasByDigest } from '../going.ts';
 
 export interface Pending {
   /** It begins where no more machines are there; undefined: however many are, by a Rollout of an earlier version. */
@@ -83,17 +83,20 @@ function largestGiven(input: PendingInput, { digest, begun }: UnitStatus): strin
 
 const numberOf = ({ replicas }: PendingInput, digest: string): number => replicas.get(digest) ?? Infinity;
 
-/** Sets that may have too many machines for what is pending, with their numbers, as one text to compare; undefined: none. */
+/**
+ * Sets that may have too many machines for what is pending, with their numbers, as one text to compare; undefined: none. Of cells that the hub reaches, as `pendingIn`
+ * judges them: what a cell reported before it was away has been judged by nothing.
+ */
 export function lateText(rollouts: readonly Rollout[], clusters: readonly Cluster[]): string | undefined {
   const reports = new Map(clusters.map((cluster) => [cluster.metadata.name, cluster]));
+  const machines = machinesOf(clusters, () => false);
   const late = [...ownersOf(rollouts)].flatMap(([unit, { clusters: placements }]) =>
     placements.flatMap((placement) => {
       if (placement.atMost === undefined) return [];
       const cluster = reports.get(placement.name);
       const record = cluster?.status?.units?.find((each) => each.unit === unit);
       if (cluster === undefined || isWhole(placement, record)) return [];
-      const set = cluster.status?.machines?.sets?.find((each) => `${MachineSets.kind}/${each.set}` === unit);
-      const replicas = isUncounted(cluster) ? Infinity : (set?.replicas ?? 0);
+      const replicas = isUncounted(cluster) ? Infinity : (machines.get(placement.name)?.sets.get(unit)?.replicas ?? 0);
       return replicas <= placement.atMost ? [] : [`${placement.name} ${unit} ${placement.atMost} ${replicas}`];
     }),
   );
