@@ -128,3 +128,17 @@ export const DefenderPolicies = defineKind({
   check: (object) => policyErrors(object.spec),
 });
 export type DefenderPolicy = ReturnType<typeof DefenderPolicies.parse>;
+
+/** A field that names pools. */
+export interface NamedPools {
+  /** `spec.limits[0].pools` */
+  path: string;
+  pools: readonly string[] | undefined;
+}
+
+export function namedPools(spec: DefenderPolicySpec | undefined): NamedPools[] {
+  const { limits = [], windows = [], freezes = [] } = spec ?? {};
+  return Object.entries({ limits, windows, freezes }).flatMap(([field, entries]) =>
+    entries.map(({ pools }, index) => ({ path: `spec.${field}[${index}].pools`, pools })),
+  );
+}

@@ -1,5 +1,5 @@
 import { canonical } from '../../api/digest.ts';
-import { DefenderPolicies, type DefenderPolicy } from '../../api/defender-policy.ts';
+import { DefenderPolicies, namedPools } from '../../api/defender-policy.ts';
 import type { FieldError } from '../../api/kind.ts';
 import { Machines } from '../../api/machine.ts';
 import { MANAGERS } from '../../api/names.ts';
@@ -8,7 +8,7 @@ import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { setConditions } from '../../kube/conditions.ts';
 import { createController, watch } from '../../kube/controller.ts';
-import { poolsFound, type NamedPools } from '../shared/pools-found.ts';
+import { poolsFound } from '../shared/pools-found.ts';
 
 export interface DefenderPolicyControllerOptions {
   client: Client;
@@ -27,14 +27,6 @@ function messageOf(errors: readonly FieldError[]): string {
   if (errors.length > MAX_ERRORS) parts.push(`and ${errors.length - MAX_ERRORS} more`);
   if (errors.length > 0) parts.push('until this is corrected nothing but Restore is reserved');
   return parts.join('; ');
-}
-
-function namedPools({ limits, windows = [], freezes = [] }: DefenderPolicy['spec']): NamedPools[] {
-  return [
-    ...limits.map(({ pools }, index) => ({ path: `spec.limits[${index}].pools`, pools })),
-    ...windows.map(({ pools }, index) => ({ path: `spec.windows[${index}].pools`, pools })),
-    ...freezes.map(({ pools }, index) => ({ path: `spec.freezes[${index}].pools`, pools })),
-  ];
 }
 
 /** Reports in the status of each policy whether Defender can apply it, with every validation error, and whether the pools that it names have machines. */

@@ -1,11 +1,6 @@
 /** Whether the pools that an object names have machines: a name that was misspelt limits and stops nothing. Pure. */
+import type { NamedPools } from '../../api/defender-policy.ts';
 import type { ConditionInput } from '../../kube/conditions.ts';
-
-export interface NamedPools {
-  /** Of the field, such as `spec.pools`. */
-  path: string;
-  pools: readonly string[] | undefined;
-}
 
 export function poolsFound(named: readonly NamedPools[], hasMachines: (pool: string) => boolean): ConditionInput {
   const missing = named.flatMap(({ path, pools = [] }) => {

@@ -1,6 +1,6 @@
 /** What must be true of the objects of one cluster together. */
 import { satisfies, valid as isVersion } from 'semver';
-import { DefenderPolicies } from '../../api/defender-policy.ts';
+import { DefenderPolicies, namedPools, type NamedPools } from '../../api/defender-policy.ts';
 import { MachineComponents } from '../../api/machine-component.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { NodeRemediers } from '../../api/node-remedier.ts';
@@ -77,21 +77,23 @@ function namespaces(objects: readonly KubeObject[]): ClusterFinding[] {
         message: `names no pool of this cluster: "${namespace}"; ${known}`,
         next: `cluster.pool('${namespace}')`,
       });
-    const named =
-      of(MachineComponentSets, object)?.spec.pools ??
-      of(NodeRemediers, object)?.spec.pools ??
-      of(DefenderPolicies, object)?.spec.limits.flatMap((limit) => limit.pools ?? []);
-    for (const pool of named ?? [])
-      if (!pools.has(pool))
+    for (const { path, pools: named = [] } of poolsNamed(object))
+      for (const pool of named.filter((each) => !pools.has(each)))
         findings.push({
           about: object,
           code: 'PoolMissing',
-          path: 'spec',
+          path,
           message: `names no pool of this cluster: "${pool}"; ${known}`,
           next: `cluster.pool('${pool}')`,
         });
   }
   return findings;
+}
+
+/** What names a pool that is not there selects, limits and stops nothing. */
+function poolsNamed(object: KubeObject): NamedPools[] {
+  const { pools } = (of(MachineComponentSets, object) ?? of(NodeRemediers, object))?.spec ?? {};
+  return [{ path: 'spec.pools', pools }, ...namedPools(of(DefenderPolicies, object)?.spec)];
 }
 
 function components(objects: readonly KubeObject[]): ClusterFinding[] {

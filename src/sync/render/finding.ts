@@ -7,6 +7,7 @@ export interface Finding {
   file?: string | undefined;
   line?: number | undefined;
   column?: number | undefined;
+  /** Or several: `bj-1, bj-2, bj-3 and 27 more`. */
   cluster?: string | undefined;
   /** `Kind/[namespace/]name` */
   object?: string | undefined;
@@ -36,4 +37,22 @@ export function findingText({ file, line, column, cluster, object, path, message
   return [position === '' ? undefined : position, subject, path === undefined ? undefined : `\`${path}\``, message]
     .filter((part) => part !== undefined)
     .join(': ');
+}
+
+const MOST_NAMED = 3;
+
+/** What is wrong in the same way in several clusters, such as an object of a loop, once and with their names. */
+export function oncePerFleet(findings: readonly Finding[]): Finding[] {
+  const clustersOf = new Map<string, { finding: Finding; names: string[] }>();
+  for (const { cluster, ...finding } of findings) {
+    const key = JSON.stringify(finding);
+    const known = clustersOf.get(key) ?? { finding, names: new Array<string>() };
+    if (cluster !== undefined && !known.names.includes(cluster)) known.names.push(cluster);
+    clustersOf.set(key, known);
+  }
+  return [...clustersOf.values()].map(({ finding, names }) => {
+    const more = names.length - MOST_NAMED;
+    const named = more > 0 ? `${names.slice(0, MOST_NAMED).join(', ')} and ${more} more` : names.join(', ');
+    return names.length === 0 ? finding : { ...finding, cluster: named };
+  });
 }

@@ -295,7 +295,21 @@ describe('objects together', () => {
     ]);
     expect(
       findings([pool(), ours('DefenderPolicy', 'a', { limits: [{ name: 'a', scope: 'Pool', pools: ['gpu'], maxUnavailable: 1 }] })]),
-    ).toMatchObject([{ code: 'PoolMissing' }]);
+    ).toMatchObject([{ code: 'PoolMissing', path: 'spec.limits[0].pools' }]);
+    const nights = { timeZone: 'UTC', schedule: '0 1 * * *', durationMinutes: 60, pools: ['gpu'] };
+    expect(
+      findings([
+        pool(),
+        ours('DefenderPolicy', 'a', {
+          limits: [],
+          windows: [{ name: 'nights', ...nights }],
+          freezes: [{ name: 'no-noons', reason: 'r', ...nights, schedule: '0 12 * * *' }],
+        }),
+      ]),
+    ).toMatchObject([
+      { code: 'PoolMissing', path: 'spec.windows[0].pools' },
+      { code: 'PoolMissing', path: 'spec.freezes[0].pools' },
+    ]);
     expect(findings([ours('MachineSet', 'a', { provider: { name: 'local' } }, 'kube-system')])).toMatchObject([{ code: 'PoolMissing' }]);
     expect(findings([pool('kube-system')])).toMatchObject([
       { code: 'NamespaceWrong', message: '"kube-system" belongs to Kubernetes or KubeNode and must not be a pool' },
