@@ -2,7 +2,7 @@
 import { kindNamed } from '../api/kinds.ts';
 import type { JsonObject, KubeObject, ManagedFieldsEntry, Stored } from '../api/wire.ts';
 import { isRecord } from '../kube/failure.ts';
-import { hasMembers } from '../kube/ownership.ts';
+import { ownerIndex } from '../kube/owner-index.ts';
 import { isMerged, itemSchema, keyMember, keysOf, memberSchema, specOf, type Schema } from './extra-fields.ts';
 import { isOfApply } from './field-records.ts';
 import { decidingAnnotations, isGivenKind, othersFields } from './spec-owners.ts';
@@ -20,10 +20,11 @@ export interface WholeContent {
 export function wholeContent(stored: Stored<KubeObject>, desired: KubeObject, records: readonly ManagedFieldsEntry[]): WholeContent {
   const { kind } = desired;
   const schema: unknown = kindNamed(kind)?.specSchema;
+  const isDropped = droppedBy(records);
   const [found, given] = [specOf(stored), specOf(desired)];
   const others = isGivenKind(kind) ? othersFields(kind) : new Map<string, unknown>();
   const stays = ([name]: [string, unknown]): boolean =>
-    others.has(name) && !Object.hasOwn(given, name) && !isDropped(records, ['f:spec', `f:${name}`]);
+    others.has(name) && !Object.hasOwn(given, name) && !isDropped(['f:spec', `f:${name}`]);
   const spec = {
     ...Object.fromEntries(Object.entries(found).filter(stays)),
     ...(merged(isRecord(schema) ? schema : {}, found, given) as JsonObject),
@@ -31,17 +32,18 @@ export function wholeContent(stored: Stored<KubeObject>, desired: KubeObject, re
   const deciding = isGivenKind(kind) ? decidingAnnotations(kind) : [];
   const named = (field: 'labels' | 'annotations'): Record<string, string> => {
     const kept = Object.entries(stored.metadata[field] ?? {}).filter(
-      ([name]) => !(field === 'annotations' && deciding.includes(name)) && !isDropped(records, ['f:metadata', `f:${field}`, `f:${name}`]),
+      ([name]) => !(field === 'annotations' && deciding.includes(name)) && !isDropped(['f:metadata', `f:${field}`, `f:${name}`]),
     );
     return { ...Object.fromEntries(kept), ...desired.metadata[field] };
   };
   return { spec, labels: named('labels'), annotations: named('annotations') };
 }
 
-/** Whether an apply that does not give it takes it out: it is sync's alone. */
-function isDropped(records: readonly ManagedFieldsEntry[], members: readonly string[]): boolean {
-  const naming = records.filter((record) => hasMembers(record, members));
-  return naming.length > 0 && naming.every(isOfApply);
+/** Whether an apply that does not give a field takes it out: it is sync's alone. */
+function droppedBy(records: readonly ManagedFieldsEntry[]): (members: readonly string[]) => boolean {
+  const applied = ownerIndex(records.filter(isOfApply));
+  const others = ownerIndex(records.filter((record) => !isOfApply(record)));
+  return (members) => applied(members) !== undefined && others(members) === undefined;
 }
 
 function merged(schema: Schema, stored: unknown, desired: unknown): unknown {

@@ -2,8 +2,8 @@
 import { canonical } from '../api/digest.ts';
 import { MANAGERS } from '../api/names.ts';
 import { plainText } from '../api/plain-text.ts';
-import type { JsonObject, KubeObject, ManagedFieldsEntry, Stored } from '../api/wire.ts';
-import { hasMembers } from '../kube/ownership.ts';
+import type { JsonObject, KubeObject, Stored } from '../api/wire.ts';
+import { ownerIndex } from '../kube/owner-index.ts';
 import { extraFields } from './extra-fields.ts';
 
 const MAX_FIELDS = 3;
@@ -19,26 +19,29 @@ interface Difference {
 
 /** `spec.replicas from 5 to 3, set by kubectl`: what is written over `stored`, of what sync itself did not set last; empty where that is nothing. */
 export function correctionsOf(stored: Stored<KubeObject>, desired: KubeObject): string[] {
-  const others = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager !== MANAGERS.sync);
-  const own = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager === MANAGERS.sync);
+  const records = stored.metadata.managedFields ?? [];
+  const own = records.filter(({ manager }) => manager === MANAGERS.sync);
+  const ownOf = ownerIndex(own);
+  // What an apply of sync has on record was taken over before, and is about to go.
+  const appliedOf = ownerIndex(own.filter(({ operation }) => operation === 'Apply'));
+  const otherOf = ownerIndex(records.filter(({ manager }) => manager !== MANAGERS.sync));
   // What is in one must not be read in an Event.
   const valuesText =
     stored.kind === 'Secret' ? () => '' : (was: unknown, wanted: unknown) => ` from ${valueText(was)} to ${valueText(wanted)}`;
   // A field that is still sync's own differs because the commit, or the lane, does.
-  const changed = differences(valueOf(stored), valueOf(desired), []).filter(({ members }) => ownerOf(own, members) === undefined);
-  // What an apply of sync has on record was taken over before, and is about to go.
-  const applied = own.filter(({ operation }) => operation === 'Apply');
+  const changed = differences(valueOf(stored), valueOf(desired), []).filter(({ members }) => ownOf(members) === undefined);
   const extra = extraFields(stored, desired)
-    .filter(({ members }) => ownerOf(applied, members) === undefined || ownerOf(others, members) !== undefined)
+    .filter(({ members }) => appliedOf(members) === undefined || otherOf(members) !== undefined)
     .map(({ byDefault, ...field }) => ({ ...field, wanted: byDefault }));
-  const found = [...extra, ...changed].map(({ path, members, found: was, wanted }) => {
-    const by = ownerOf(others, members);
+  const found = [...extra, ...changed];
+  const texts = found.slice(0, MAX_FIELDS).map(({ path, members, found: was, wanted }) => {
+    const by = otherOf(members);
     // What no manager had may never have been there.
     if (was === undefined && by === undefined) return `${path}${valuesText(was, wanted)}`;
-    return `${path}${valuesText(was, wanted)}, ${was === undefined ? 'removed' : 'set'} by ${by ?? 'an unknown manager'}`;
+    return `${path}${valuesText(was, wanted)}, ${was === undefined ? 'removed' : 'set'} by ${by?.manager ?? 'an unknown manager'}`;
   });
   const more = found.length > MAX_FIELDS ? [`${found.length - MAX_FIELDS} more`] : [];
-  return [...found.slice(0, MAX_FIELDS), ...more].map((text) => plainText(text));
+  return [...texts, ...more].map((text) => plainText(text));
 }
 
 /** Status is not put back, and of the metadata only what sync declares. */
@@ -50,17 +53,14 @@ function valueOf(object: KubeObject): JsonObject {
 
 function differences(stored: unknown, desired: unknown, path: string[]): Difference[] {
   if (isMap(desired) && (isMap(stored) || (stored === undefined && path.length === 0)))
-    return Object.entries(desired).flatMap(([key, wanted]) => differences(isMap(stored) ? stored[key] : undefined, wanted, [...path, key]));
+    return Object.entries(desired).flatMap(([key, wanted]) =>
+      differences(isMap(stored) && Object.hasOwn(stored, key) ? stored[key] : undefined, wanted, [...path, key]),
+    );
   if (canonical(stored ?? null) === canonical(desired ?? null)) return [];
   return [{ path: path.join('.'), members: path.map((field) => `f:${field}`), found: stored, wanted: desired }];
 }
 
 const isMap = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/** The manager of this field, or of something in it. */
-function ownerOf(entries: readonly ManagedFieldsEntry[], members: readonly string[]): string | undefined {
-  return entries.find((entry) => hasMembers(entry, members))?.manager;
-}
 
 function valueText(value: unknown): string {
   if (value === undefined || value === null) return 'nothing';

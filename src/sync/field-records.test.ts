@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { MANAGERS } from '../api/names.ts';
 import type { JsonObject, ManagedFieldsEntry } from '../api/wire.ts';
 import type { ExtraField } from './extra-fields.ts';
-import { areSame, given, taken, withoutUpdates } from './field-records.ts';
+import { areSame, given, hasUpdates, taken, withoutUpdates, withUpdates } from './field-records.ts';
 
 const record = (manager: string, operation: 'Apply' | 'Update', spec: JsonObject): ManagedFieldsEntry => ({
   manager,
@@ -84,4 +84,65 @@ test('no record of an update of sync is left, save of the number that a removal 
   expect(withoutUpdates([...records, update], { givesReplicas: true })).toEqual(records);
   expect(withoutUpdates([...records, update], { givesReplicas: false })).toEqual([...records, removal]);
   expect(areSame(withoutUpdates([removal], { givesReplicas: false }), [removal])).toBe(true);
+});
+
+test('what updates of sync wrote is on the record of its apply, but for the number that a removal wrote', () => {
+  const records = [
+    record(MANAGERS.sync, 'Apply', { 'f:version': {}, 'f:selector': {}, 'f:pools': { '.': {}, 'f:a': {} } }),
+    record(MANAGERS.sync, 'Update', { 'f:paused': {}, 'f:selector': { 'f:b': {} }, 'f:pools': {}, 'f:replicas': {} }),
+    record('kubectl', 'Update', { 'f:x': {} }),
+  ];
+  const theirs = ['kubectl', 'Update', { 'f:spec': { 'f:x': {} } }];
+  const apply = { 'f:version': {}, 'f:selector': { '.': {}, 'f:b': {} }, 'f:pools': { '.': {}, 'f:a': {} }, 'f:paused': {} };
+  expect(fields(withUpdates(records, { givesReplicas: false }))).toEqual([
+    [MANAGERS.sync, 'Apply', { 'f:spec': apply }],
+    [MANAGERS.sync, 'Update', { 'f:spec': { 'f:replicas': {} } }],
+    theirs,
+  ]);
+  expect(fields(withUpdates(records, { givesReplicas: true }))).toEqual([
+    [MANAGERS.sync, 'Apply', { 'f:spec': { ...apply, 'f:replicas': {} } }],
+    theirs,
+  ]);
+  expect(fields(withUpdates(records.slice(1, 2), { givesReplicas: true }))[0]?.slice(0, 2)).toEqual([MANAGERS.sync, 'Apply']);
+  expect(withUpdates(records.slice(2), { givesReplicas: true })).toEqual(records.slice(2));
+});
+
+test('a record of an update is a difference, but for the number that a removal wrote', () => {
+  const removal = record(MANAGERS.sync, 'Update', { 'f:replicas': {} });
+  expect(hasUpdates([removal], { givesReplicas: false })).toBe(false);
+  expect(hasUpdates([removal], { givesReplicas: true })).toBe(true);
+  expect(hasUpdates([record(MANAGERS.sync, 'Update', { 'f:paused': {} })], { givesReplicas: false })).toBe(true);
+  expect(hasUpdates([record(MANAGERS.sync, 'Apply', {}), record('kubectl', 'Update', {})], { givesReplicas: true })).toBe(false);
+});
+
+/** Counts how often its members are listed. */
+function counted(fieldsV1: JsonObject, count: () => void): JsonObject {
+  return new Proxy(fieldsV1, {
+    ownKeys: (target) => {
+      count();
+      return Reflect.ownKeys(target);
+    },
+  });
+}
+
+test('E16: a record is read as often for many fields as for one, and one record of the apply is made of many', () => {
+  const readings = (extras: number): number => {
+    let read = 0;
+    const records = Array.from({ length: 20 }, () => ({
+      ...record('kubectl', 'Update', {}),
+      fieldsV1: counted({ 'f:spec': {} }, () => (read += 1)),
+    }));
+    taken(
+      records,
+      Array.from({ length: extras }, (_, index) => extra([`f:x${index}`])),
+    );
+    return read;
+  };
+  expect(readings(1000)).toBe(readings(1));
+  const own = record(MANAGERS.sync, 'Apply', { 'f:b': {} });
+  const twice = taken([own, own], [extra(['f:a'])]);
+  expect(fields(twice)).toEqual([
+    [MANAGERS.sync, 'Apply', { 'f:spec': { 'f:b': {}, 'f:a': {} } }],
+    [MANAGERS.sync, 'Apply', { 'f:spec': { 'f:b': {} } }],
+  ]);
 });

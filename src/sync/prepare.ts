@@ -8,7 +8,7 @@ import { hasReason } from '../kube/api-error.ts';
 import type { Client } from '../kube/client.ts';
 import { wholeContent, type WholeContent } from './content.ts';
 import { extraFields } from './extra-fields.ts';
-import { areSame, given, taken, withoutUpdates } from './field-records.ts';
+import { areSame, given, taken, withoutUpdates, withUpdates } from './field-records.ts';
 import { isLeftOver, leavesReplicasOut } from './replicas-owner.ts';
 
 /** What is written by rollouts and people in objects that sync applies. */
@@ -34,7 +34,7 @@ export async function prepared(
   const { spec = {} } = desired as { spec?: object };
   const records = stored.metadata.managedFields ?? [];
   const own = given(
-    records,
+    withUpdates(records, { givesReplicas: !leavesReplicasOut(desired) }),
     NOT_SYNCS.filter((field) => !(field in spec)),
   );
   const extra = extraFields(stored, desired);
@@ -76,7 +76,7 @@ async function replaced(
   return await client.patch(resource, { name, namespace }, { json }, { fieldManager: MANAGERS.sync, signal });
 }
 
-/** What an update wrote is on the record of the apply by now, and on no other of sync. Where another has written since, the next pass does this. */
+/** What an update wrote is on the record of the apply by now, and on no other of sync. Where another has written since, or this dies, it is drift (`isDrifted`). */
 export async function settled(
   client: Client,
   resource: Resource,

@@ -80,3 +80,36 @@ describe('E19: a release is immutable', () => {
     expect(await refusal(after, record, kept)).toBeUndefined();
   });
 });
+
+it('E19: the content of a release is made once a unit, and all else has its turn in between', async () => {
+  let reads = 0;
+  const units = (digit: string): Unit[] =>
+    Array.from({ length: 20 }, (_, index) => {
+      const unit = unitOf(`1.0.${index}`, digit);
+      const [release, set] = unit.objects;
+      const spec = (release as { spec?: unknown }).spec;
+      const watched = Object.defineProperty({ ...release }, 'spec', { get: () => ((reads += 1), spec) }) as KubeObject;
+      return { ...unit, key: `MachineComponentSet/kubelet-${index}`, objects: [watched, ...(set === undefined ? [] : [set])] };
+    });
+  const [before, after] = [units('a'), units('b')];
+  const names = Array.from({ length: 10 }, (_, index) => `c${index}`);
+  const records = before.map(({ key, digest }): UnitStatus => ({ unit: key, fleet: 'main', inventory: [], digest }));
+  let turns = 0;
+  let isOver = false;
+  const other = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(other);
+  };
+  setImmediate(other);
+  const cluster = (name: string): never => ({ apiVersion: API_VERSION, kind: 'Cluster', metadata: { name }, spec: {} }) as never;
+  await expect(
+    refuseReleaseChanges({
+      clusters: names.map((name) => ({ name, object: cluster(name), units: after })),
+      recorded: new Map(names.map((name) => [name, records])),
+      bundles: { get: async (digest) => before.find((unit) => unit.digest === digest) },
+    }),
+  ).rejects.toMatchObject({ code: 'ImmutableChanged' });
+  isOver = true;
+  expect(reads).toBe(40);
+  expect(turns).toBeGreaterThanOrEqual(40);
+});

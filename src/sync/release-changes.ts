@@ -2,6 +2,7 @@
  * A release is immutable: a cell refuses another content of a MachineComponent that it has, so that a commit which changes one would be accepted and never be applied
  * (docs/protocols.md#e19).
  */
+import { setImmediate as turn } from 'node:timers/promises';
 import type { UnitStatus } from '../api/cluster.ts';
 import { signedText } from '../api/component-form.ts';
 import { isCoded, objectErrorCodes } from '../api/errors.ts';
@@ -27,23 +28,41 @@ const SHOWN = 20;
  */
 export async function refuseReleaseChanges({ clusters, recorded, bundles }: ReleasesInput): Promise<void> {
   const changes = new Map<string, string[]>();
-  const kept = new Map<string, readonly Release[]>();
+  const known = new Map<string, readonly Release[]>();
+  const releasesOf = async (digest: string, objectsOf: () => Promise<readonly KubeObject[]>): Promise<readonly Release[]> => {
+    const found = known.get(digest) ?? (await objectsOf()).flatMap(releaseAt);
+    // All else has its turn after each unit, such as the renewal of a Lease (docs/protocols.md#e19).
+    if (!known.has(digest)) await turn();
+    known.set(digest, found);
+    return found;
+  };
   for (const { name, units } of clusters) {
-    const digests = (recorded.get(name) ?? []).flatMap(({ digest, begun }) => [digest, begun]).filter(isContent);
-    for (const { digest, objects, origins } of units) {
-      // What is there already changes no release.
-      if (digests.includes(digest)) continue;
-      for (const [index, object] of objects.entries()) {
-        if (!isRelease(object)) continue;
-        const before = await contentsIn(digests, object.metadata.name, bundles, kept);
-        const after = before.size === 0 ? undefined : contentOf(object);
-        if (after === undefined || before.has(after)) continue;
+    const digests = new Set((recorded.get(name) ?? []).flatMap(({ digest, begun }) => [digest, begun]).filter(isContent));
+    // What is there already changes no release.
+    const changed = units.filter(({ digest }) => !digests.has(digest));
+    if (changed.length === 0) continue;
+    await turn();
+    const before = new Map<string, Set<string>>();
+    for (const digest of digests) {
+      const releases = await releasesOf(digest, async () => (await bundles.get(digest))?.objects ?? []);
+      for (const { name: release, content } of releases)
+        if (content !== undefined) before.set(release, (before.get(release) ?? new Set()).add(content));
+    }
+    for (const { digest, objects, origins } of changed) {
+      for (const { index, name: release, content } of await releasesOf(digest, async () => objects)) {
+        const contents = before.get(release);
+        if (content === undefined || contents === undefined || contents.has(content)) continue;
         const origin = origins[index];
-        const text = `${origin === undefined ? '' : `${origin}: `}MachineComponent/${object.metadata.name}`;
+        const text = `${origin === undefined ? '' : `${origin}: `}MachineComponent/${release}`;
         changes.set(text, [...(changes.get(text) ?? []), name]);
       }
     }
   }
+  refuse(changes);
+}
+
+/** `changes`: by release and its line, the clusters. */
+function refuse(changes: ReadonlyMap<string, readonly string[]>): void {
   if (changes.size === 0) return;
   const list = [...changes].slice(0, SHOWN).map(([text, names]) => `${text} in ${names.slice(0, SHOWN).join(', ')}`);
   const more = changes.size > SHOWN ? `\n… and ${changes.size - SHOWN} more` : '';
@@ -53,30 +72,18 @@ export async function refuseReleaseChanges({ clusters, recorded, bundles }: Rele
 }
 
 interface Release {
+  /** Among the objects of its unit. */
+  index: number;
   name: string;
   /** Undefined where it cannot be compared. */
   content: string | undefined;
 }
 
-/** The contents that these units have of a release; a unit of which one content came and another is about to come has two. */
-async function contentsIn(
-  digests: readonly string[],
-  name: string,
-  bundles: Pick<Bundles, 'get'>,
-  kept: Map<string, readonly Release[]>,
-): Promise<ReadonlySet<string>> {
-  const found = new Set<string>();
-  for (const digest of digests) {
-    const releases = kept.get(digest) ?? ((await bundles.get(digest))?.objects ?? []).filter(isRelease).map(releaseOf);
-    kept.set(digest, releases);
-    for (const { name: known, content } of releases) if (known === name && content !== undefined) found.add(content);
-  }
-  return found;
+function releaseAt(object: KubeObject, index: number): Release[] {
+  return isRelease(object) ? [{ index, name: object.metadata.name, content: contentOf(object) }] : [];
 }
 
 const isContent = (digest: string | undefined): digest is string => digest !== undefined && digest !== REMOVAL;
-
-const releaseOf = (object: KubeObject): Release => ({ name: object.metadata.name, content: contentOf(object) });
 
 const isRelease = ({ apiVersion, kind }: KubeObject): boolean =>
   kind === MachineComponents.kind && apiVersion === `${MachineComponents.group}/${MachineComponents.version}`;

@@ -15,10 +15,11 @@ import type { Away } from '../cell/away.ts';
 import { isCell, type Cell, type CellContent } from '../cell/cell.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
 import { extraFields, reportedFields } from '../extra-fields.ts';
+import { hasUpdates } from '../field-records.ts';
 import { ownersOf } from '../plan.ts';
 import { replicasIn } from '../going.ts';
 import { currentLane, REMOVAL } from '../records.ts';
-import { isNumberOfSync } from '../replicas-owner.ts';
+import { isNumberOfSync, leavesReplicasOut } from '../replicas-owner.ts';
 import { machinesHad } from './machines.ts';
 import { asRehearsed, rehearsalOf, type Rehearsal } from './rehearsal.ts';
 import type { ClusterView, LiveUnit, World } from './world.ts';
@@ -285,7 +286,8 @@ export function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, stamp: Sta
   const isSyncs = live.metadata.managedFields?.some((entry) => entry.manager === MANAGERS.sync && names(entry, path)) === true;
   const writtenAt = isSyncs ? writtenAtOf(live) : undefined;
   const desired = stamped(top, true, { ...stamp, writtenAt }, unit.origins.at(-1));
-  return wouldChange(desired, live, { fieldManager: MANAGERS.sync }) !== false || extraFields(live, desired).length > 0;
+  const isWithUpdates = hasUpdates(live.metadata.managedFields ?? [], { givesReplicas: !leavesReplicasOut(desired) });
+  return isWithUpdates || wouldChange(desired, live, { fieldManager: MANAGERS.sync }) !== false || extraFields(live, desired).length > 0;
 }
 
 /** Digests of MachineSets that the newest rollouts want, by cluster and unit. */

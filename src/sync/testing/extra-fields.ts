@@ -10,6 +10,7 @@ import { REHEARSAL_ANNOTATIONS } from '../../api/rehearsal.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import { EMPTY_CASES } from './content.ts';
+import { LOST_CASES } from './lost-writes.ts';
 import { given, resourceOf, commit, live, specOf, remove, alone, set, machines, rule, policy, type Given } from './objects.ts';
 
 const theirLimit = { name: 'theirs', scope: 'Cluster', maxConcurrent: 50 };
@@ -254,6 +255,7 @@ export const CASES: readonly (readonly [string, (client: Client) => Promise<void
       ] as const,
   ),
   ...EMPTY_CASES,
+  ...LOST_CASES,
   ['in one change of the content: nothing sees what neither commit gives', takesOutAtOnce],
   ['save what others write by design, where Git leaves it out', leavesOthersFields],
   ['and not from what another has written since it was read', writesOverNothing],

@@ -60,8 +60,12 @@ export async function machineCells(names: readonly string[]) {
   /** As the hub reaches it. */
   function transportOf(name: string): Transport {
     const transport = serverOf(name).asUser();
-    return (request) =>
-      refusing === name && request.method !== 'GET' ? Promise.reject(new Error('the cell refuses each write')) : transport(request);
+    return async (request) => {
+      if (refusing === name && request.method !== 'GET') throw new Error('the cell refuses each write');
+      const answer = await transport(request);
+      await world.after?.(name, request);
+      return answer;
+    };
   }
   const clientOf = (name: string): Client => createClient(serverOf(name).asUser());
 
@@ -80,6 +84,8 @@ export async function machineCells(names: readonly string[]) {
 
   const world = {
     clock,
+    /** Runs after each request of the hub to a cell, before the hub has the answer. */
+    after: undefined as undefined | ((name: string, request: Parameters<Transport>[0]) => Promise<void>),
     units,
     record,
     status,
