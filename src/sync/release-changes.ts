@@ -31,8 +31,8 @@ export async function refuseReleaseChanges({ clusters, recorded, bundles }: Rele
   const known = new Map<string, readonly Release[]>();
   const releasesOf = async (digest: string, objectsOf: () => Promise<readonly KubeObject[]>): Promise<readonly Release[]> => {
     const found = known.get(digest) ?? (await objectsOf()).flatMap(releaseAt);
-    // All else has its turn after each unit, such as the renewal of a Lease (docs/protocols.md#e19).
-    if (!known.has(digest)) await turn();
+    // All else has its turn after each unit with releases, such as the renewal of a Lease (docs/protocols.md#e19).
+    if (!known.has(digest) && found.length > 0) await turn();
     known.set(digest, found);
     return found;
   };
@@ -41,13 +41,13 @@ export async function refuseReleaseChanges({ clusters, recorded, bundles }: Rele
     // What is there already changes no release.
     const changed = units.filter(({ digest }) => !digests.has(digest));
     if (changed.length === 0) continue;
-    await turn();
     const before = new Map<string, Set<string>>();
     for (const digest of digests) {
       const releases = await releasesOf(digest, async () => (await bundles.get(digest))?.objects ?? []);
       for (const { name: release, content } of releases)
         if (content !== undefined) before.set(release, (before.get(release) ?? new Set()).add(content));
     }
+    if (before.size > 0) await turn();
     for (const { digest, objects, origins } of changed) {
       for (const { index, name: release, content } of await releasesOf(digest, async () => objects)) {
         const contents = before.get(release);
