@@ -33,7 +33,7 @@ function below(level: Level): Map<string, Level> {
   for (const { manager, fields } of level.parts) {
     for (const [member, its] of Object.entries(fields)) {
       const known = found.get(member) ?? { parts: [] };
-      known.parts.push({ manager, fields: isRecord(its) ? (its as JsonObject) : {} });
+      known.parts.push({ manager, fields: isRecord(its) ? its : {} });
       found.set(member, known);
     }
   }

@@ -87,8 +87,8 @@ const NO_APPLY: ManagedFieldsEntry = {
 function union(some: JsonObject, more: JsonObject): JsonObject {
   const members = Object.entries(more).map(([member, found]): [string, JsonObject] => {
     const known = Object.hasOwn(some, member) ? some[member] : undefined;
-    if (!isRecord(known)) return [member, isRecord(found) ? (found as JsonObject) : {}];
-    return [member, isRecord(found) ? union(named(known as JsonObject, found), named(found as JsonObject, known)) : (known as JsonObject)];
+    if (!isRecord(known)) return [member, isRecord(found) ? found : {}];
+    return [member, isRecord(found) ? union(named(known, found), named(found, known)) : known];
   });
   return { ...some, ...Object.fromEntries(members) };
 }
@@ -135,7 +135,7 @@ function without(fields: JsonObject, paths: Paths): JsonObject | undefined {
   const entries = Object.entries(fields).flatMap(([member, found]) => {
     const below = paths.get(member);
     if (below === undefined || !isRecord(found)) return [[member, found] as const];
-    const left = without(found as JsonObject, below);
+    const left = without(found, below);
     isChanged ||= left !== found;
     return left === undefined ? [] : [[member, left] as const];
   });
