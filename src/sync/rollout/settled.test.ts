@@ -40,7 +40,7 @@ it('E3: a revert of a commit that paused a set and emptied its labels resumes it
   await world.has('test', 4);
   await world.pass(120_000);
   expect((await world.live('test'))?.spec.paused).toBe(true);
-  const name = world.commit(first);
+  world.commit(first);
   await world.pass(120_000);
   await world.has('test', 4);
   await world.pass(120_000);
