@@ -2,21 +2,15 @@
 import { createHash } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, join, posix, resolve } from 'node:path';
-import * as git from 'isomorphic-git';
+import { isCoded } from '../api/errors.ts';
 import { bytes, gitError } from '../sync/git/errors.ts';
-import { findLayout, type Layout } from '../sync/git/layout.ts';
-import type { Objects } from '../sync/git/objects.ts';
+import { locate, type Layout } from '../sync/git/layout.ts';
+import { objectId, type Objects } from '../sync/git/objects.ts';
 import { defaultReadLimits as LIMITS, readFiles } from '../sync/git/tree.ts';
 import { cliError } from './errors.ts';
 import { ignoredBy, type IsIgnored } from './git-ignore.ts';
+import { parseIndex, type IndexEntry } from './git-index.ts';
 import { readTreeFile } from './tree-files.ts';
-
-export interface FolderFiles {
-  /** Text by path. */
-  files: Map<string, string>;
-  /** Paths of files that Git takes for those of the index, and whose text is another than there: attributes or settings of Git changed it. */
-  converted: string[];
-}
 
 export interface FleetFolder {
   /** Root of the repository. */
@@ -45,7 +39,7 @@ function repositoryAround(folder: string): string {
 /** Text by path in the repository, with the entry. Errors: FleetNotFound where the entry is not there; the verdicts of the hub on a tree. */
 export async function readFleet({ root, entry, include }: FleetFolder, signal: AbortSignal): Promise<Map<string, string>> {
   const folders = include.map((part) => posix.normalize(part).replace(/\/$/, ''));
-  const { files } = await readFolder(root, folders, signal);
+  const files = await readFolder(root, folders, signal);
   if (!files.has(posix.normalize(entry)))
     throw cliError('FleetNotFound', `there is no fleet in ${root}: it has no file "${entry}"`, {
       next: 'name the folder of the fleet repository, or its entry: --entry fleet/main.ts',
@@ -53,42 +47,43 @@ export async function readFleet({ root, entry, include }: FleetFolder, signal: A
   return files;
 }
 
-/** Errors: the verdicts of the hub on a tree. */
-export async function readFolder(root: string, include: readonly string[], signal: AbortSignal): Promise<FolderFiles> {
-  const layout = await findLayout(fs, root).catch(() => undefined);
-  const staged = layout === undefined ? new Map<string, Staged>() : await stagedIn(root, layout);
-  const { objects, tree } = treeOf(root, leftOutBy(staged, layout === undefined ? () => false : ignoredIn(root, layout)));
+/** Errors: TextConverted, IndexUnreadable, PatternsTooCostly; the verdicts of the hub on a tree. */
+export async function readFolder(root: string, include: readonly string[], signal: AbortSignal): Promise<Map<string, string>> {
+  const layout = await locate(fs, root).catch((error: unknown) => {
+    if (isCoded(error) && error.code === 'GitNotARepository') return undefined;
+    throw error;
+  });
+  const staged = layout === undefined ? new Map<string, IndexEntry>() : stagedIn(layout);
+  const isLeftOut = leftOutBy(staged, layout === undefined ? () => false : ignoredIn(root, layout));
+  const { objects, tree } = treeOf(root, isLeftOut, (path) => staged.get(path)?.mode === '160000');
   const files = await readFiles(objects, tree, include, LIMITS, signal);
-  return { files, converted: [...files].filter(([path, text]) => isConverted(root, path, text, staged.get(path))).map(([path]) => path) };
+  refuseConverted([...files].filter(([path, text]) => isConverted(root, path, text, staged.get(path))).map(([path]) => path));
+  return files;
 }
 
-interface Staged {
-  oid: string;
-  size: number;
-  mtimeSeconds: number;
+const MOST_NAMES = 3;
+
+/** What is judged here would not be what the hub reads of the commit. */
+function refuseConverted(paths: readonly string[]): void {
+  if (paths.length === 0) return;
+  const more = paths.length > MOST_NAMES ? ` and ${paths.length - MOST_NAMES} more` : '';
+  throw cliError(
+    'TextConverted',
+    `${paths.slice(0, MOST_NAMES).join(', ')}${more}: Git wrote another text here than the commit has, which the hub reads (.gitattributes such as ident, eol or filter, or settings such as core.autocrlf)`,
+    {
+      next: 'take out what converts them (git check-attr --all FILE shows the attributes), delete these files, and git checkout -- FILE; or plan the commit itself: kubenode plan HEAD',
+    },
+  );
 }
 
 /** What the index has, by path. */
-async function stagedIn(root: string, layout: Layout): Promise<ReadonlyMap<string, Staged>> {
-  const staged = new Map<string, Staged>();
-  if (!fs.existsSync(join(layout.gitDir, 'index'))) return staged;
-  await git.walk({
-    fs,
-    dir: root,
-    gitdir: layout.gitDir,
-    trees: [git.STAGE()],
-    map: async (path, [entry]) => {
-      if (entry === null || entry === undefined || (await entry.type()) !== 'blob') return undefined;
-      const stat = await entry.stat();
-      staged.set(path, { oid: await entry.oid(), size: stat?.size ?? -1, mtimeSeconds: stat?.mtimeSeconds ?? -1 });
-      return undefined;
-    },
-  });
-  return staged;
+function stagedIn({ gitDir }: Layout): Map<string, IndexEntry> {
+  const file = join(gitDir, 'index');
+  return fs.existsSync(file) ? parseIndex(fs.readFileSync(file), file) : new Map<string, IndexEntry>();
 }
 
 /** What an editor or npm puts beside a fleet, and what Git ignores: no commit of these files has it, unless the index does. */
-function leftOutBy(staged: ReadonlyMap<string, Staged>, isIgnored: IsIgnored): IsIgnored {
+function leftOutBy(staged: ReadonlyMap<string, IndexEntry>, isIgnored: IsIgnored): IsIgnored {
   const known = new Set<string>();
   for (const path of staged.keys())
     for (let at = path; at !== '' && !known.has(at); at = at.slice(0, Math.max(0, at.lastIndexOf('/')))) known.add(at);
@@ -104,7 +99,7 @@ function ignoredIn(root: string, { commonDir }: Layout): IsIgnored {
 }
 
 /** The folder as objects of Git, each read when it is asked for. No link is followed. */
-function treeOf(root: string, isLeftOut: IsIgnored): { objects: Objects; tree: string } {
+function treeOf(root: string, isLeftOut: IsIgnored, isSubmodule: (path: string) => boolean): { objects: Objects; tree: string } {
   const paths = new Map<string, string>();
   const idOf = (path: string): string => {
     const id = createHash('sha1').update(path).digest('hex');
@@ -118,10 +113,13 @@ function treeOf(root: string, isLeftOut: IsIgnored): { objects: Objects; tree: s
   }
   function readTree(path: string): Buffer {
     const entries: Buffer[] = [];
-    for (const entry of fs.readdirSync(join(root, path), { withFileTypes: true }).toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
-      const at = path === '' ? entry.name : `${path}/${entry.name}`;
+    const found = fs.readdirSync(join(root, path), { withFileTypes: true, encoding: 'buffer' });
+    for (const entry of found.toSorted((a, b) => Buffer.compare(a.name, b.name))) {
+      // Of a name that is not UTF-8 only the bytes are true: it is refused before anything is read.
+      const at = path === '' ? entry.name.toString() : `${path}/${entry.name.toString()}`;
       if (isLeftOut(at, entry.isDirectory())) continue;
-      entries.push(Buffer.from(`${modeOf(root, at, entry)} ${entry.name}\0`), Buffer.from(idOf(at), 'hex'));
+      const mode = entry.isDirectory() && isSubmodule(at) ? '160000' : modeOf(root, at, entry);
+      entries.push(Buffer.concat([Buffer.from(`${mode} `), entry.name, Buffer.from([0]), Buffer.from(idOf(at), 'hex')]));
     }
     return Buffer.concat(entries);
   }
@@ -129,7 +127,7 @@ function treeOf(root: string, isLeftOut: IsIgnored): { objects: Objects; tree: s
   return { objects: { read, commit }, tree: idOf('') };
 }
 
-function modeOf(root: string, path: string, entry: fs.Dirent): string {
+function modeOf(root: string, path: string, entry: fs.Dirent<Buffer>): string {
   if (entry.isSymbolicLink()) return '120000';
   if (entry.isDirectory()) return fs.existsSync(join(root, path, '.git')) ? '160000' : '40000';
   if (entry.isFile()) return '100644';
@@ -147,11 +145,18 @@ function readBlob(root: string, path: string): Buffer {
   }
 }
 
-function isConverted(root: string, path: string, text: string, staged: Staged | undefined): boolean {
+/** Whether Git takes the file for the one of the index, and its text is another than there. */
+function isConverted(root: string, path: string, text: string, staged: IndexEntry | undefined): boolean {
   if (staged === undefined) return false;
-  const { size, mtimeMs } = fs.lstatSync(join(root, path));
-  if (staged.size !== size || staged.mtimeSeconds !== Math.floor(mtimeMs / 1000)) return false;
-  const content = Buffer.from(text);
-  const id = createHash('sha1').update(`blob ${content.length}\0`).update(content).digest('hex');
-  return id !== staged.oid;
+  const { size, mtimeNs } = fs.lstatSync(join(root, path), { bigint: true });
+  return staged.size === Number(size) && isSameTime(staged.mtimeNs, mtimeNs) && objectId('blob', Buffer.from(text)) !== staged.oid;
 }
+
+/** Some programs write the index with less than nanoseconds. */
+function isSameTime(staged: bigint, now: bigint): boolean {
+  const difference = staged % SECOND === 0n ? staged - (now - (now % SECOND)) : staged - now;
+  return -MILLISECOND < difference && difference < MILLISECOND;
+}
+
+const SECOND = 1_000_000_000n;
+const MILLISECOND = 1_000_000n;

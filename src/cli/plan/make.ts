@@ -87,8 +87,6 @@ function fleetOf({ fleets }: HubSnapshot, name: string | undefined): Stored<Flee
   );
 }
 
-const MOST_NAMES = 3;
-
 async function renderFolder(
   folder: string,
   { spec }: Fleet,
@@ -99,17 +97,11 @@ async function renderFolder(
   if (spec.signatures !== undefined)
     warnings.push('the Fleet accepts only signed commits: the files here are not signed, and their commit must be');
   const include = spec.include ?? DEFAULT_INCLUDE;
-  const { files, converted } = await readFolder(folder, include, signal);
+  const files = await readFolder(folder, include, signal);
   if (files.size === 0)
     throw cliError('FleetNotFound', `there is no fleet in ${folder}: nothing is in ${include.join(', ')}`, {
       next: 'name the folder of the fleet repository: --folder FOLDER',
     });
-  if (converted.length > 0) {
-    const more = converted.length > MOST_NAMES ? ` and ${converted.length - MOST_NAMES} more` : '';
-    warnings.push(
-      `${converted.slice(0, MOST_NAMES).join(', ')}${more}: Git wrote another text here than the commit has (.gitattributes, or its settings), so the hub may do something else than this plan: kubenode plan HEAD`,
-    );
-  }
   return await renderTree(files, spec, renderer, signal);
 }
 

@@ -17,12 +17,18 @@ const HARMLESS = new Set(['noop', 'preciousobjects', 'worktreeconfig', 'relative
 
 /** Errors: GitSpec, GitNotARepository, GitUnsupportedRepository. Cheap, so read each time: work trees come, move and go. */
 export async function findLayout(fs: GitFs, path: string): Promise<Layout> {
+  const layout = await locate(fs, path);
+  await refuseUnsupported(fs, path, layout.commonDir);
+  return layout;
+}
+
+/** Also of a kind whose objects are not read. Errors: GitSpec, GitNotARepository. */
+export async function locate(fs: GitFs, path: string): Promise<Layout> {
   if (!isAbsolute(path)) throw gitError('GitSpec', `the path of the Git source must be absolute, not ${JSON.stringify(path)}`);
   const gitDir = await findGitDir(fs, path);
   const common = (await readText(fs, `${gitDir}/commondir`))?.trim();
   const commonDir = common === undefined ? gitDir : resolve(gitDir, common);
   if (!(await isFolder(fs, `${commonDir}/objects`))) throw notARepository(path, `${commonDir} has no objects`);
-  await refuseUnsupported(fs, path, commonDir);
   return { gitDir, commonDir };
 }
 

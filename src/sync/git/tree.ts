@@ -138,12 +138,16 @@ function refuseMode(mode: string, path: string): void {
     throw gitError('TreeMode', `${path}: has the mode ${printable(mode, 10)}, which is neither file nor folder`);
 }
 
+const RENAME = 'give it another name, in which every character is UTF-8 and can be seen';
+
 function allowedName(entry: Entry, path: string): string {
   if (entry.name === undefined) {
-    throw gitError('TreeName', `${path}/${printable(entry.rawName.toString('latin1'))}: the name is not UTF-8`);
+    throw gitError('TreeName', `${path}/${printable(entry.rawName.toString('latin1'))}: the name is not UTF-8`, { next: RENAME });
   }
   if (isReserved(entry.name))
-    throw gitError('TreeName', `${path}/${printable(entry.name)}: ${JSON.stringify(entry.name)} is not allowed as a name`);
+    throw gitError('TreeName', `${path}/${printable(entry.name)}: ${JSON.stringify(entry.name)} is not allowed as a name`, {
+      next: RENAME,
+    });
   return entry.name;
 }
 
