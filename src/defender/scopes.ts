@@ -1,4 +1,4 @@
-/** Names of what a limit covers, as a row's `scopes` contains them. A scope is a string so that reservations outlive what made them. */
+/** Names of what a limit covers, as a reservation's `scopes` contains them. A scope is a string so that reservations outlive what made them. */
 export const CLUSTER_SCOPE = 'cluster';
 export const poolScope = (namespace: string): string => `pool/${namespace}`;
 /** By the zone label of the machine. */
