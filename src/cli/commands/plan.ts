@@ -57,7 +57,7 @@ export function planCommand(program: Command, run: RunCommand): void {
 export function snapshotCommand(program: Command, run: RunCommand): void {
   connectionFlags(program.command('snapshot'))
     .description(
-      'what `kubenode plan --snapshot FILE` needs of a hub: numbers and digests by cluster, without addresses, credentials and messages',
+      'what `kubenode plan --snapshot FILE` needs of a hub: names of clusters, of the Secrets of their kubeconfigs, of units and of all MachineSets in cells, numbers and digests, without addresses, credentials and messages',
     )
     .action((flags: ConnectionFlags) =>
       run(async (output) => {

@@ -25,7 +25,8 @@ const LONGEST_LINE = 2000;
 
 export function titleOf({ fleet, commit, accepted }: Made): string {
   const what = commit === undefined ? 'the files here' : commit.slice(0, 10);
-  return `Fleet ${fleet}: ${what}, over ${accepted === undefined ? 'nothing: no commit was accepted yet' : `${accepted.slice(0, 10)}, which the hub accepted`}`;
+  const over = accepted === undefined ? 'nothing: no commit was accepted yet' : `${accepted.slice(0, 10)}, which the hub accepted`;
+  return plainText(`Fleet ${fleet}: ${what}, over ${over}`, LONGEST_LINE);
 }
 
 export function planLines(made: Made): string[] {

@@ -16,12 +16,7 @@ export function planMarkdown(made: Made, most = MOST): string {
   const { result, warnings } = made;
   const shown = warnings.slice(0, MOST_WARNINGS);
   if (warnings.length > shown.length) shown.push(`and ${warnings.length - shown.length} warnings more: run kubenode plan to see them`);
-  const head = [
-    MARKER,
-    `### ${escaped(plainText(titleOf(made)))}`,
-    '',
-    ...shown.map((each) => `> [!WARNING]\n> ${escaped(plainText(each))}\n`),
-  ];
+  const head = [MARKER, `### ${escaped(titleOf(made))}`, '', ...shown.map((each) => `> [!WARNING]\n> ${escaped(plainText(each))}\n`)];
   switch (result.state) {
     case 'Refused':
       return withLines([...head, `**The hub would refuse it** (\`${plainText(result.code, 64)}\`)`, ''], refusalLines(result), most);

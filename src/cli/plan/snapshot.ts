@@ -3,9 +3,11 @@ import { Clusters, type Cluster, type UnitStatus } from '../../api/cluster.ts';
 import { type CodedError, messageOf } from '../../api/errors.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { API_VERSION, type FieldError } from '../../api/kind.ts';
+import { isSubdomain } from '../../api/object-name.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
+import { isOid } from '../../sync/git/commit.ts';
 import { cliError } from '../errors.ts';
 
 export const SNAPSHOT_KIND = 'FleetSnapshot';
@@ -34,7 +36,10 @@ export async function takeSnapshot(hub: Client, nowMs: number): Promise<HubSnaps
 /** Stands for the allowed signers: a plan knows that the Fleet requires signatures, but not whose. */
 export const WITHHELD = '(withheld)';
 
-/** As it is kept in a file: only the fields that a plan reads, so that no address, message or name from a cell gets into it. */
+/**
+ * As it is kept in a file: only the fields that a plan reads, so that no address and no message gets into it. Of cells it has the names of all their MachineSets, also of those
+ * that the hub did not apply: a commit may declare one of them, and let its machines go.
+ */
 export function snapshotText({ takenAt, fleets, clusters, rollouts }: HubSnapshot): string {
   const kept = {
     apiVersion: API_VERSION,
@@ -127,8 +132,13 @@ export function parseSnapshot(text: string, file: string): HubSnapshot {
     if (!Array.isArray(list)) throw invalid(`\`${field}\` must be a list`);
     return list.map((object: unknown, index) => {
       const [error] = kind.validate(object);
-      if (error !== undefined) throw invalid(`\`${field}[${index}].${error.path}\` ${error.message}`);
-      return asStored(kind.parse(object));
+      const at = `${field}[${index}]`;
+      if (error !== undefined) throw invalid(`\`${at}.${error.path}\` ${error.message}`);
+      const parsed = kind.parse(object);
+      if (!isSubdomain(parsed.metadata.name)) throw invalid(`\`${at}.metadata.name\` must be the name of an object`);
+      const commit = otherCommit(parsed, at);
+      if (commit !== undefined) throw invalid(`\`${commit}\` must be the id of a commit`);
+      return asStored(parsed);
     });
   }
   return {
@@ -137,6 +147,24 @@ export function parseSnapshot(text: string, file: string): HubSnapshot {
     clusters: parsed('clusters', Clusters),
     rollouts: parsed('rollouts', Rollouts),
   };
+}
+
+/** Where a field `commit` is whose value is no id. */
+function otherCommit(value: unknown, path: string): string | undefined {
+  if (Array.isArray(value)) return firstOf(value.entries(), ([index, each]) => otherCommit(each, `${path}[${index}]`));
+  if (!isRecord(value)) return undefined;
+  return firstOf(Object.entries(value), ([name, each]) => {
+    const at = `${path}.${name}`;
+    return name === 'commit' && typeof each === 'string' && !isOid(each) ? at : otherCommit(each, at);
+  });
+}
+
+function firstOf<T, Found>(items: Iterable<T>, find: (item: T) => Found | undefined): Found | undefined {
+  for (const item of items) {
+    const found = find(item);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 function asStored<T extends KubeObject>(object: T): Stored<T> {
