@@ -47,7 +47,7 @@ async function go(ctx: AgentContext): Promise<void> {
   const journal = journalOf(memory);
   if (journal.state.leaving !== 'Acknowledged') await journal.append({ t: 'leave', acknowledged: true });
   for (const folder of [join(layout.state, 'identity'), layout.store, layout.specs]) await durable.discard(folder);
-  await durable.remove(layout.reserve);
+  await durable.files.unlink(layout.reserve);
   pauseLeaving(memory, ports.clock.monotonic() + LEAVE_MS);
   await ports.host.takeAgentAway();
 }
