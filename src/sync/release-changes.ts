@@ -7,26 +7,48 @@ import type { UnitStatus } from '../api/cluster.ts';
 import { signedText } from '../api/component-form.ts';
 import { isCoded, objectErrorCodes } from '../api/errors.ts';
 import { MachineComponents } from '../api/machine-component.ts';
+import { MachineComponentSets } from '../api/machine-component-set.ts';
+import type { Rollout } from '../api/rollout.ts';
+import { isUnitOf } from '../api/unit.ts';
 import type { KubeObject } from '../api/wire.ts';
 import type { Bundles } from './bundles.ts';
 import { syncError } from './errors.ts';
 import type { RenderedCommit } from './fleet/checkout.ts';
 import { REMOVAL } from './records.ts';
+import type { Wanted } from './wanted.ts';
 
 export interface ReleasesInput {
   clusters: RenderedCommit['clusters'];
-  /** By cluster. */
+  /** By cluster: also of other Fleets. */
   recorded: ReadonlyMap<string, readonly UnitStatus[]>;
+  /** By cluster and unit: what the accepted commits want. */
+  wanted: ReadonlyMap<string, ReadonlyMap<string, Wanted>>;
+  /** In force. */
+  rollouts: readonly Rollout[];
   bundles: Pick<Bundles, 'get'>;
 }
 
+/** Digests of units with releases, by how sure it is that a cluster has their releases: sync never removes one, also where the unit has left it. */
+interface Given {
+  /** Was wholly applied there once. */
+  came: Set<string>;
+  /** Began there: the answer may be lost, or its cell may have refused it. */
+  began: Set<string>;
+  /** A Rollout named it for this cluster, where it may never have begun. */
+  named: Set<string>;
+}
+
+/** Of one release: its contents, in the same way. */
+type Contents = Record<keyof Given, Set<string>>;
+
+const SURENESS = ['came', 'began', 'named'] as const satisfies readonly (keyof Given)[];
 const SHOWN = 20;
 
 /**
- * Throws where the commit has another content of a release that a cluster has, as far as that is kept here. What is not kept passes: the cell still refuses it, and
- * the Rollout reports that.
+ * Throws where the commit has another content of a release than a cluster has, as far as that is kept here. What is not kept passes, and what may be there: the cell
+ * decides then, and the Rollout reports that.
  */
-export async function refuseReleaseChanges({ clusters, recorded, bundles }: ReleasesInput): Promise<void> {
+export async function refuseReleaseChanges({ clusters, recorded, wanted, rollouts, bundles }: ReleasesInput): Promise<void> {
   const changes = new Map<string, string[]>();
   const known = new Map<string, readonly Release[]>();
   const releasesOf = async (digest: string, objectsOf: () => Promise<readonly KubeObject[]>): Promise<readonly Release[]> => {
@@ -36,29 +58,69 @@ export async function refuseReleaseChanges({ clusters, recorded, bundles }: Rele
     known.set(digest, found);
     return found;
   };
+  const named = namedBy(rollouts);
   for (const { name, units } of clusters) {
-    const digests = new Set((recorded.get(name) ?? []).flatMap(({ digest, begun }) => [digest, begun]).filter(isContent));
-    // What is there already changes no release.
-    const changed = units.filter(({ digest }) => !digests.has(digest));
-    if (changed.length === 0) continue;
-    const before = new Map<string, Set<string>>();
-    for (const digest of digests) {
-      const releases = await releasesOf(digest, async () => (await bundles.get(digest))?.objects ?? []);
-      for (const { name: release, content } of releases)
-        if (content !== undefined) before.set(release, (before.get(release) ?? new Set()).add(content));
-    }
-    if (before.size > 0) await turn();
-    for (const { digest, objects, origins } of changed) {
-      for (const { index, name: release, content } of await releasesOf(digest, async () => objects)) {
-        const contents = before.get(release);
-        if (content === undefined || contents === undefined || contents.has(content)) continue;
-        const origin = origins[index];
-        const text = `${origin === undefined ? '' : `${origin}: `}MachineComponent/${release}`;
-        changes.set(text, [...(changes.get(text) ?? []), name]);
+    const given = givenTo(recorded.get(name) ?? [], named.get(name));
+    // What is there, or was accepted before, changes no release now.
+    const changed = units.filter(
+      ({ key, digest }) => isUnitOf(key, MachineComponentSets) && !isThere(digest, given) && wanted.get(name)?.get(key)?.digest !== digest,
+    );
+    const after: (Release & { text: string })[] = [];
+    for (const { digest, objects, origins } of changed)
+      for (const release of await releasesOf(digest, async () => objects)) {
+        const origin = origins[release.index];
+        after.push({ ...release, text: `${origin === undefined ? '' : `${origin}: `}MachineComponent/${release.name}` });
+      }
+    if (after.length === 0) continue;
+    const before = new Map<string, Contents>();
+    for (const [sureness, digest] of SURENESS.flatMap((each) => [...given[each]].map((found) => [each, found] as const))) {
+      // Newer content comes first: what is unchanged is found there, and nothing earlier is asked for.
+      if (after.every((release) => isKnown(release, before.get(release.name)))) break;
+      for (const { name: release, content } of await releasesOf(digest, async () => (await bundles.get(digest))?.objects ?? [])) {
+        if (content === undefined) continue;
+        const contents = before.get(release) ?? { came: new Set(), began: new Set(), named: new Set() };
+        contents[sureness].add(content);
+        before.set(release, contents);
       }
     }
+    if (before.size > 0) await turn();
+    for (const release of after)
+      if (isAnother(release, before.get(release.name))) changes.set(release.text, [...(changes.get(release.text) ?? []), name]);
   }
   refuse(changes);
+}
+
+const isThere = (digest: string, { came, began }: Given): boolean => came.has(digest) || began.has(digest);
+
+/** Whether the cluster may have this very content, or it cannot be compared. */
+function isKnown({ content }: Release, before: Contents | undefined): boolean {
+  return content === undefined || (before !== undefined && SURENESS.some((each) => before[each].has(content)));
+}
+
+/** Whether the cluster is sure to have another content. What only began is no proof where a Rollout named another, which may have come before it. */
+function isAnother(release: Release, before: Contents | undefined): boolean {
+  if (before === undefined || isKnown(release, before)) return false;
+  const { came, began, named } = before;
+  return came.size > 0 || (began.size > 0 && [...named].every((content) => began.has(content)));
+}
+
+/** By cluster: what Rollouts in force name for it. */
+function namedBy(rollouts: readonly Rollout[]): ReadonlyMap<string, Set<string>> {
+  const found = new Map<string, Set<string>>();
+  for (const { spec } of rollouts)
+    for (const { unit, clusters } of spec.units) {
+      if (!isUnitOf(unit, MachineComponentSets)) continue;
+      for (const { name, digest } of clusters) if (digest !== undefined) found.set(name, (found.get(name) ?? new Set()).add(digest));
+    }
+  return found;
+}
+
+function givenTo(records: readonly UnitStatus[], named: Set<string> = new Set()): Given {
+  const its = records.filter(({ unit }) => isUnitOf(unit, MachineComponentSets));
+  const verified = its.flatMap((record) => (record.verified ?? []).map(({ digest }) => digest));
+  const came = [...its.map(({ digest }) => digest), ...verified];
+  const began = its.flatMap(({ begun, revoked = [] }) => [begun, ...revoked]);
+  return { came: new Set(came.filter(isContent)), began: new Set(began.filter(isContent)), named };
 }
 
 /** `changes`: by release and its line, the clusters. */

@@ -2,6 +2,8 @@
 import * as fs from 'node:fs';
 import { isCoded } from '../../api/errors.ts';
 import type { Fleet } from '../../api/fleet.ts';
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
+import { isUnitOf } from '../../api/unit.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { systemClock } from '../../kube/clock.ts';
 import type { RenderedCommit } from '../../sync/fleet/checkout.ts';
@@ -53,21 +55,16 @@ export async function makePlan(request: PlanRequest, snapshot: HubSnapshot, rend
   let isolation: Isolation | undefined;
   try {
     if (commit !== undefined) warnings.push(...(await judgeSignatures(request.folder, source, fleet, commit, signal)));
-    const [rendered, { before, accepted, missing }] = await Promise.all([
+    const [rendered, known] = await Promise.all([
       commit === undefined ? renderFolder(request.folder, fleet, renderer, warnings, signal) : render(commit),
       contentBefore(view, fleet.status?.commit, rendersOf(source, fleet, { ...renderer, once: true }, signal)),
     ]);
     isolation = rendered.isolation;
     if (commit !== undefined) warnings.push(...(await judgeHistory(request.folder, fleet, commit, signal)));
-    warnings.push(...missing);
-    return {
-      ...made,
-      isolation,
-      result: {
-        state: 'Planned',
-        forecast: await planned(view, commit, rendered, { before, accepted, render, nowMs: Date.parse(snapshot.takenAt) }),
-      },
-    };
+    warnings.push(...known.missing);
+    const forecast = await planned(view, commit, rendered, { ...known, render, nowMs: Date.parse(snapshot.takenAt) });
+    warnings.push(...known.uncompared());
+    return { ...made, isolation, result: { state: 'Planned', forecast } };
   } catch (error) {
     if (!isCoded(error) || !error.verdict) throw error;
     return { ...made, isolation, result: { state: 'Refused', code: error.code, message: error.message, next: error.next } };
@@ -152,12 +149,22 @@ async function judgeSignatures(
 
 type Before = (digest: string) => readonly KubeObject[] | undefined;
 
+interface KnownContent {
+  before: Before;
+  /** What a cluster had of a component set before that, for the releases in it (docs/protocols.md#e19). Undefined where it is not known here. */
+  earlier: (digest: string) => Promise<readonly KubeObject[] | undefined>;
+  accepted: RenderedCommit | undefined;
+  missing: string[];
+  /** What was asked for of `earlier`, and is not known here, in a warning. */
+  uncompared: () => string[];
+}
+
+/** Earlier commits are rendered only for a plan that changes a release, and the newest of them. */
+const MOST_EARLIER = 8;
+
 /** Content that clusters have now, rendered again from the commits that it came with. */
-async function contentBefore(
-  { fleet, wanted, recorded }: FleetView,
-  acceptedCommit: string | undefined,
-  render: Render,
-): Promise<{ before: Before; accepted: RenderedCommit | undefined; missing: string[] }> {
+async function contentBefore(view: FleetView, acceptedCommit: string | undefined, render: Render): Promise<KnownContent> {
+  const { fleet, wanted, recorded } = view;
   const missing: string[] = [];
   const content = new Map<string, readonly KubeObject[]>();
   let accepted: RenderedCommit | undefined;
@@ -167,11 +174,15 @@ async function contentBefore(
     ...records.flatMap(({ commit, digest }) => (commit === undefined || digest === undefined ? [] : commit)),
     ...(acceptedCommit === undefined ? [] : [acceptedCommit]),
   ]);
+  const note = async (commit: string): Promise<RenderedCommit> => {
+    const rendered = await render(commit);
+    for (const { units } of rendered.clusters) for (const { digest, objects } of units) content.set(digest, objects);
+    return rendered;
+  };
   for (const commit of commits) {
     try {
-      const rendered = await render(commit);
+      const rendered = await note(commit);
       if (commit === acceptedCommit) accepted = rendered;
-      for (const { units } of rendered.clusters) for (const { digest, objects } of units) content.set(digest, objects);
     } catch (error) {
       if (!isCoded(error)) throw error;
       missing.push(
@@ -179,7 +190,50 @@ async function contentBefore(
       );
     }
   }
-  return { before: (digest) => content.get(digest), accepted, missing };
+  const former = formerReleases(view);
+  const unknown = new Set<string>();
+  let left = MOST_EARLIER;
+  const earlier = async (digest: string): Promise<readonly KubeObject[] | undefined> => {
+    const of = former.get(digest);
+    if (of === undefined || content.has(digest)) return content.get(digest);
+    const { commit, from } = of;
+    if (commit !== undefined && !commits.has(commit) && left > 0) {
+      commits.add(commit);
+      left--;
+      await note(commit).catch((error: unknown) => {
+        if (!isCoded(error)) throw error;
+      });
+    }
+    if (!content.has(digest)) unknown.add(from);
+    return content.get(digest);
+  };
+  const uncompared = (): string[] =>
+    unknown.size === 0
+      ? []
+      : [
+          `releases of ${[...unknown].sort().join(', ')} are not known here: where a cluster has one of them with other content, the hub refuses the commit (ImmutableChanged)`,
+        ];
+  return { before: (digest) => content.get(digest), earlier, accepted, missing, uncompared };
+}
+
+/** By digest of a component set that a cluster has or had: the commit that renders it, where that is one of this Fleet; and whose it is, for people. */
+function formerReleases({ fleet, rollouts, recorded }: FleetView): ReadonlyMap<string, { commit: string | undefined; from: string }> {
+  const { name } = fleet.metadata;
+  const found = new Map<string, { commit: string | undefined; from: string }>();
+  for (const { unit, fleet: owner, digest, commit, verified = [] } of [...recorded.values()].flat()) {
+    if (!isUnitOf(unit, MachineComponentSets)) continue;
+    for (const each of [...verified, ...(digest === undefined ? [] : [{ digest, commit }])])
+      found.set(
+        each.digest,
+        owner === name ? { commit: each.commit, from: 'earlier commits' } : { commit: undefined, from: `Fleet ${owner}` },
+      );
+  }
+  for (const { spec } of rollouts)
+    for (const { unit, clusters } of spec.units)
+      for (const { digest, commit = spec.commit } of clusters)
+        if (digest !== undefined && isUnitOf(unit, MachineComponentSets) && !found.has(digest))
+          found.set(digest, { commit, from: 'earlier commits' });
+  return found;
 }
 
 /** The hub keeps what it rendered; here it is rendered again where the repository has it. */
@@ -187,7 +241,7 @@ async function planned(
   view: FleetView,
   commit: string | undefined,
   rendered: RenderedCommit,
-  { before, accepted, render, nowMs }: { before: Before; accepted: RenderedCommit | undefined; render: Render; nowMs: number },
+  { before, earlier, accepted, render, nowMs }: KnownContent & { render: Render; nowMs: number },
 ): Promise<Forecast> {
   const { fleet, clusters, wanted } = view;
   const declared = rendered.clusters.map(({ object }) => object);
@@ -200,7 +254,7 @@ async function planned(
   });
   const bundles = {
     get: async (digest: string) => {
-      const objects = before(digest);
+      const objects = await earlier(digest);
       return objects === undefined ? undefined : { key: '', objects: [...objects], origins: [] };
     },
     put: async () => undefined,

@@ -22,7 +22,7 @@ export async function planInput(view: FleetView, rendered: RenderedCommit, { bun
   const { name } = fleet.metadata;
   const again = async (commit: string) => (await render(commit)).clusters;
   await refuseGroupChanges({ clusters: rendered.clusters, recorded, wanted, bundles });
-  await refuseReleaseChanges({ clusters: rendered.clusters, recorded, bundles });
+  await refuseReleaseChanges({ clusters: rendered.clusters, recorded, wanted, rollouts, bundles });
   const replicas = await replicasOf(rendered.clusters, contentBefore(view), bundles, again);
   const machines = machinesOf(clusters, (cluster, unit) => {
     const isOurs = recorded.get(cluster)?.some((each) => each.unit === unit && each.fleet === name) === true;
