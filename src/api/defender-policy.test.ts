@@ -34,7 +34,7 @@ test('a policy that uses everything is fine', () => {
 describe('a limit', () => {
   test.each([
     [{}, 'spec.limits[0] limits nothing; set at least one of maxUnavailable'],
-    [{ maxUnavailable: '101%' }, 'spec.limits[0].maxUnavailable'],
+    [{ maxUnavailable: '101%' }, 'spec.limits[0].maxUnavailable must be a number, such as 3, or a percentage from "0%" to "100%"'],
     [{ maxUnavailable: -1 }, 'spec.limits[0].maxUnavailable'],
     [{ scope: 'Row', maxUnavailable: 1 }, 'spec.limits[0].scope must be one of "Cluster", "Zone", "Rack", "Pool", "Set", "Condition"'],
     [{ maxUnavailable: 1, classes: ['Reboot'] }, 'spec.limits[0].classes[0] must be one of "Change", "Repair", "Restore", "Delete"'],

@@ -1,5 +1,6 @@
 /** Schema pieces that several kinds share. */
 import { Type, type TSchema } from 'typebox';
+import { PATTERNS } from './kind/patterns.ts';
 import { celRules, type CelRule } from './kind.ts';
 
 export const stringMap = (description?: string) =>
@@ -18,7 +19,7 @@ export const countOrPercent = (description: string) =>
     'x-kubernetes-int-or-string': true,
     anyOf: [{ type: 'integer' }, { type: 'string' }],
     minimum: 0,
-    pattern: '^([0-9]|[1-9][0-9]|100)%$',
+    pattern: PATTERNS.percent.pattern,
     description,
   });
 
@@ -26,7 +27,7 @@ export const name = (description?: string) =>
   Type.String({
     minLength: 1,
     maxLength: 253,
-    pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
+    pattern: PATTERNS.name.pattern,
     ...(description === undefined ? {} : { description }),
   });
 
@@ -38,7 +39,7 @@ export const seconds = (
   options: { default?: number; minimum?: number; 'x-kubernetes-validations'?: CelRule[] } = {},
 ) => Type.Integer({ minimum: 0, description, ...options });
 
-export const sha256 = () => Type.String({ pattern: '^[a-f0-9]{64}$', description: 'lower-case hex' });
+export const sha256 = () => Type.String({ pattern: PATTERNS.sha256.pattern, description: 'lower-case hex' });
 
 /** Default lengths, as Kubernetes bounds its own conditions. */
 export const condition = ({ longestMessage = 32_768 }: { longestMessage?: number } = {}) =>

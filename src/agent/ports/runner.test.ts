@@ -29,10 +29,11 @@ test('what takes too long is ended, with what it started', async () => {
   await waitFor(async () => (await startOf(Number(result.output))) === undefined);
 });
 
-test('only the end of what it writes is kept', async () => {
+test('only the end of what it writes is kept, and marked as cut', async () => {
   const { output } = await run(command('i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done'), never);
-  expect(output.length).toBeLessThanOrEqual(2048);
-  expect(output).toMatch(/line 1999$/);
+  expect(output.length).toBeLessThanOrEqual(2049);
+  expect(output).toMatch(/^….*line 1999$/s);
+  expect((await run(command('echo whole'), never)).output).toBe('whole');
 });
 
 test('a program that is not there is a failure, not an error', async () => {

@@ -33,8 +33,13 @@ export function nodeRunner(): Runner {
         detached: true,
       });
       let output = '';
+      let isCut = false;
       let late = false;
-      const keep = (chunk: Buffer): void => void (output = (output + chunk.toString()).slice(-KEPT));
+      const keep = (chunk: Buffer): void => {
+        const whole = output + chunk.toString();
+        isCut ||= whole.length > KEPT;
+        output = whole.slice(-KEPT);
+      };
       const kill = (): void => {
         if (child.pid === undefined) return;
         try {
@@ -52,7 +57,11 @@ export function nodeRunner(): Runner {
         clearTimeout(timer);
         signal.removeEventListener('abort', kill);
         if (signal.aborted) return reject(signal.reason);
-        resolve({ ok: ok && !late, how: late ? `no end within ${command.timeoutMs / 1000} s` : how, output: output.trim() });
+        resolve({
+          ok: ok && !late,
+          how: late ? `no end within ${command.timeoutMs / 1000} s` : how,
+          output: `${isCut ? '…' : ''}${output.trim()}`,
+        });
       };
       child.on('error', (error) => end(false, error.message));
       // Neither is there where no file can be opened any more.

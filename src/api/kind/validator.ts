@@ -1,6 +1,7 @@
 import { Ajv, type ValidateFunction } from 'ajv';
 import { API_VERSION, type FieldError } from '../kind.ts';
 import type { JsonObject } from '../wire.ts';
+import { asksOf } from './patterns.ts';
 
 const metadataSchema = { type: 'object', required: ['name'], properties: { name: { type: 'string', minLength: 1 } } };
 
@@ -57,7 +58,8 @@ function describe(error: NonNullable<ValidateFunction['errors']>[number]): Field
     const allowed = (params['allowedValues'] as unknown[]).map((value) => `"${String(value)}"`).join(', ');
     return { path, message: `must be one of ${allowed}` };
   }
-  const message = error.message ?? 'is not valid';
+  const asked = error.keyword === 'pattern' ? asksOf(params['pattern']) : undefined;
+  const message = asked ?? error.message ?? 'is not valid';
   return TOO_FEW.includes(error.keyword) ? { path, message, code: 'TooFew' } : { path, message };
 }
 
