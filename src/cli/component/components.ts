@@ -2,7 +2,7 @@
 import { signedText } from '../../api/component-form.ts';
 import { MachineComponents, type MachineComponent } from '../../api/machine-component.ts';
 import { RenderError } from '../../sync/render/errors.ts';
-import { findingText } from '../../sync/render/finding.ts';
+import { findingText, oncePerFleet } from '../../sync/render/finding.ts';
 import { render, type RenderOptions } from '../../sync/render/render.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { cliError } from '../errors.ts';
@@ -17,7 +17,7 @@ export async function fleetComponents(
   const rendered = await render(files, options).catch((error: unknown) => {
     if (!(error instanceof RenderError) || error.code === 'RenderIsolation') throw error;
     const next = error.findings.find((finding) => finding.next !== undefined)?.next;
-    throw cliError('RenderFailed', error.findings.map(findingText).join('\n'), {
+    throw cliError('RenderFailed', oncePerFleet(error.findings).map(findingText).join('\n'), {
       cause: error,
       ...(next === undefined ? {} : { next }),
     });

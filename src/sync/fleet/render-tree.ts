@@ -2,7 +2,7 @@
 import { CodedError } from '../../api/errors.ts';
 import type { FleetSpec } from '../../api/fleet.ts';
 import type { KubeObject } from '../../api/wire.ts';
-import { findingText, type Finding } from '../render/finding.ts';
+import { findingText, oncePerFleet, type Finding } from '../render/finding.ts';
 import { isVerdict, RenderError } from '../render/errors.ts';
 import { render } from '../render/render.ts';
 import { objectKey, validateInTurns, type Checks } from '../render/validate.ts';
@@ -58,8 +58,9 @@ export async function renderTree(
 /** What keeps a tree from being applied: the first findings, under the code of the first. */
 class TreeRefusal extends CodedError {
   constructor(findings: readonly Finding[]) {
-    const lines = findings.slice(0, SHOWN_FINDINGS).map(findingText);
-    if (findings.length > SHOWN_FINDINGS) lines.push(`… and ${findings.length - SHOWN_FINDINGS} more`);
+    const each = oncePerFleet(findings);
+    const lines = each.slice(0, SHOWN_FINDINGS).map(findingText);
+    if (each.length > SHOWN_FINDINGS) lines.push(`… and ${each.length - SHOWN_FINDINGS} more`);
     const next = findings.find((finding) => finding.next !== undefined)?.next;
     super(findings[0]?.code ?? 'InvalidFleet', lines.join('\n'), { verdict: isVerdict(findings), ...(next === undefined ? {} : { next }) });
     this.name = 'TreeRefusal';

@@ -7,7 +7,6 @@ export interface Finding {
   file?: string | undefined;
   line?: number | undefined;
   column?: number | undefined;
-  /** Or several: `bj-1, bj-2, bj-3 and 27 more`. */
   cluster?: string | undefined;
   /** `Kind/[namespace/]name` */
   object?: string | undefined;
@@ -41,7 +40,7 @@ export function findingText({ file, line, column, cluster, object, path, message
 
 const MOST_NAMED = 3;
 
-/** What is wrong in the same way in several clusters, such as an object of a loop, once and with their names. */
+/** For people: what is wrong in the same way in several clusters, such as an object of a loop, once and with their names (`bj-1, bj-2, bj-3 and 27 more`). */
 export function oncePerFleet(findings: readonly Finding[]): Finding[] {
   const clustersOf = new Map<string, { finding: Finding; names: string[] }>();
   for (const { cluster, ...finding } of findings) {

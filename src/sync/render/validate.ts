@@ -5,7 +5,7 @@ import { splitUnits, unitKey, type Unit } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import { checkCluster, checkDuplicates, type CheckRules } from './cluster-rules.ts';
 import type { RenderedCluster } from './decode.ts';
-import { oncePerFleet, positionOf, type Finding } from './finding.ts';
+import { positionOf, type Finding } from './finding.ts';
 import { asFindings, checkLabels, checkObject, label, type JudgeObject, type ObjectFinding } from './object-rules.ts';
 import type { Rendered } from './render.ts';
 
@@ -94,8 +94,7 @@ function* validation(rendered: Pick<Rendered, 'clusters'>, checks: Checks): Gene
   return validationOf(findings, clusters);
 }
 
-function validationOf(findings: readonly Finding[], clusters: ValidCluster[]): Validation {
-  const [first, ...more] = oncePerFleet(findings);
+function validationOf([first, ...more]: Finding[], clusters: ValidCluster[]): Validation {
   return first === undefined ? { ok: true, valid: { clusters } } : { ok: false, findings: [first, ...more] };
 }
 
