@@ -16,7 +16,7 @@ import { cancellationText, cancelReservation, type Cancellation } from './order/
 import { drainDeadlineMs, drainTimeout, evicting } from './drain/drain.ts';
 import { givingBack } from './deletion/give-back.ts';
 import { going, isUnmade, takeOverRefusal, unmaking, wantsDrainToGo } from './deletion/deletion.ts';
-import { hasFinalizer, isDeleting, isGivenBack, isNeverAskedFor, isRepairNeeded, isRetiring } from './facts.ts';
+import { deletionEnds, hasFinalizer, hasNoAgent, isDeleting, isGivenBack, isNeverAskedFor, isRepairNeeded, isRetiring } from './facts.ts';
 import { carryingOut, retiring } from './repair/own-operation.ts';
 import {
   askingJob,
@@ -94,6 +94,11 @@ function withoutReservation(view: MachineView): Decision {
     }
   }
   if (isGivenBack(machine)) return givingBack(view);
+  if (hasNoAgent(machine)) {
+    const why =
+      'its agent has left to give it back: set `spec.deletionPolicy: Orphan` again, or confirm by annotation that the machine is off';
+    return { steps: [], waits: { for: 'Agent', why } };
+  }
   if (isDeleting(machine) || isRetiring(machine, view.facts)) {
     if (!isDeleting(machine) && isNeverAskedFor(machine))
       return { steps: [{ do: 'Retire', reservation: undefined, why: 'its MachineSet wants it gone, and nothing was ever made for it' }] };
@@ -108,7 +113,11 @@ function withReservation(view: MachineView, reservation: LedgerReservation): Dec
   if (operation?.id === reservation.id && operation.kind === 'Cancelled') return cancelled(view, reservation);
   if (reservation.kind === 'Delete') return going(view, reservation);
   // Where a deletion may not begin now, or disrupts nothing, what runs there goes on and ends as if there were none.
-  if (isDeleting(machine) && !isGivenBack(machine) && takeOverRefusal(reservation, machine, view.facts, view.hours) === undefined)
+  if (
+    isDeleting(machine) &&
+    deletionEnds(machine) === undefined &&
+    takeOverRefusal(reservation, machine, view.facts, view.hours) === undefined
+  )
     return { steps: [{ do: 'TakeOver', reservation, why: 'the machine is being deleted; what runs there is not waited for' }] };
   return operation?.id === reservation.id ? ordered(view, reservation) : notOrdered(view, reservation);
 }

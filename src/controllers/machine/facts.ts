@@ -3,7 +3,8 @@ import type { CountOrPercent } from '../../api/batches.ts';
 import type { DefenderPolicy } from '../../api/defender-policy.ts';
 import type { Freeze } from '../../api/freeze.ts';
 import type { Machine } from '../../api/machine.ts';
-import { FINALIZERS, LABELS, MACHINE_CONDITIONS } from '../../api/names.ts';
+import { ANNOTATIONS, FINALIZERS, LABELS, MACHINE_CONDITIONS } from '../../api/names.ts';
+import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Verdict } from '../../defender/request.ts';
 import { CLUSTER_SCOPE, machineSetScope, poolScope, rackScope, zoneScope } from '../../defender/scopes.ts';
@@ -49,6 +50,22 @@ export const isDeleting = (machine: Machine): boolean => machine.metadata.deleti
 /** It is deleted and to be left as it is. A deletion that was ordered goes on as one: what it began cannot be taken back. */
 export const isGivenBack = (machine: Machine): boolean =>
   isDeleting(machine) && machine.spec.deletionPolicy === 'Orphan' && machine.spec.operation?.kind !== 'Delete';
+/**
+ * Its agent recorded that it leaves, and then the policy was changed: no deletion can be carried out there any more (docs/protocols.md#c14). A person who confirms that
+ * the machine is off needs no agent.
+ */
+export const hasNoAgent = (machine: Machine): boolean =>
+  isDeleting(machine) &&
+  machine.status?.agent?.leaving === true &&
+  machine.spec.provider?.name === SSH_PROVIDER &&
+  machine.spec.deletionPolicy !== 'Orphan' &&
+  machine.spec.operation?.kind !== 'Delete' &&
+  machine.metadata.annotations?.[ANNOTATIONS.machineIsOff] === undefined;
+/** Why no deletion is to begin, or go on before its order, on a machine that is deleted. */
+export function deletionEnds(machine: Machine): string | undefined {
+  if (isGivenBack(machine)) return 'the machine is to be given back, which disrupts nothing';
+  return hasNoAgent(machine) ? 'its agent has left, and can carry out no deletion' : undefined;
+}
 /** Its MachineSet wants it gone, and marked it in this term. */
 export const isRetiring = (machine: Machine, { epoch }: Pick<AskFacts, 'epoch'>): boolean =>
   machine.spec.retire !== undefined && machine.spec.retire.epoch === epoch && !isDeleting(machine);

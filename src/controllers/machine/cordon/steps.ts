@@ -12,7 +12,7 @@ import { isSuccessor, owesDegraded, type Claim } from '../observe/claim.ts';
 import { degradedBy, failedComponents } from '../order/components.ts';
 import { cordonedFor, DEGRADED, fencedFor, isFencedFor, ownerOf, uncordonedBy, wasDegraded } from './cordon.ts';
 import { normal, warning } from '../events.ts';
-import { isRepairNeeded } from '../facts.ts';
+import { deletionEnds, isRepairNeeded } from '../facts.ts';
 import type { StepKinds } from '../step-kind.ts';
 import { jobOfReservation, staysCordoned } from '../repair/repair.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from '../guards.ts';
@@ -35,6 +35,8 @@ function cordon(reservation: LedgerReservation, context: ActContext): Act {
       if (ledgerWith(reservation, seen, context.epoch) === undefined) return stop('the ledger lacks the reservation');
       const machine = machineOf(reservation, seen, context.epoch);
       if (machine === undefined) return stop('the machine is gone');
+      const ends = reservation.kind === 'Delete' ? deletionEnds(machine) : undefined;
+      if (ends !== undefined) return stop(ends);
       const claim = claimIn(machine, seen);
       if (claim.state !== 'Claimed') return stop('the machine has no Node');
       const isOrdered = machine.spec.operation?.id === reservation.id;

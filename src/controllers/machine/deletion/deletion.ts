@@ -14,7 +14,7 @@ import { isNodeReady } from '../../../kube/liveness.ts';
 import { isCordonedFor } from '../cordon/cordon.ts';
 import { cancelReservation, type Cancellation } from '../order/cancel.ts';
 import { drainDeadlineMs, drainTimeout, evicting } from '../drain/drain.ts';
-import { isDeleting, isGivenBack, isNeverAskedFor, isRetiring, isUnjoined, requestBase, type AskFacts } from '../facts.ts';
+import { deletionEnds, isDeleting, isNeverAskedFor, isRetiring, isUnjoined, requestBase, type AskFacts } from '../facts.ts';
 import type { Decision, MachineView, Step } from '../view.ts';
 
 /** Whether the reservation is of a repair that has deleted this Machine to have it replaced. */
@@ -77,13 +77,22 @@ export function wantsDrainToGo({ machine, claim, kubeletAnswers, nowMs }: Machin
 
 /** Why a Delete reservation without an order is given up (docs/protocols.md#d6). */
 function givenUp({ machine, facts, revoked }: MachineView, reservation: LedgerReservation): Cancellation | undefined {
-  if (isGivenBack(machine)) return { cause: 'RequestGone', why: 'the machine is to be given back, which disrupts nothing' };
+  const ends = deletionEnds(machine);
+  if (ends !== undefined) return { cause: 'RequestGone', why: ends };
   if (!isDeleting(machine) && !isRetiring(machine, facts))
     return { cause: 'RequestGone', why: 'its MachineSet does not want it gone any more' };
   if (!isDeleting(machine) && asksForRestore(machine, facts)) return { cause: 'RequestGone', why: 'the way back goes first' };
   if (!isRevocable(reservation)) return undefined;
   const refusal = deletionRefusal(machine, facts) ?? revoked;
   return refusal === undefined ? undefined : { cause: 'Refused', why: `${refusal.limit ?? ''} stops it` };
+}
+
+/** Why the order of a deletion must not be written, on the Machine as it is now; the decision may have seen an older one. */
+export function keptFromDeletion(reservation: LedgerReservation, machine: Machine, facts: AskFacts): string | undefined {
+  const ends = deletionEnds(machine);
+  if (ends !== undefined) return ends;
+  const refusal = isRevocable(reservation) ? deletionRefusal(machine, facts) : undefined;
+  return refusal === undefined ? undefined : `${refusal.limit ?? ''} stops it`;
 }
 
 /** With a Delete reservation that is not cancelled. */

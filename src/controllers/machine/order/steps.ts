@@ -2,6 +2,7 @@
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Operation } from '../../../api/machine.ts';
 import { ANNOTATIONS } from '../../../api/names.ts';
+import { keptFromDeletion } from '../deletion/deletion.ts';
 import { orderable } from '../reservation/ask.ts';
 import { tryOf } from '../reservation/backoff.ts';
 import { drainNeeded } from './components.ts';
@@ -28,6 +29,9 @@ function order(reservation: LedgerReservation, drained: boolean, context: ActCon
       if (machine.spec.operation?.id === reservation.id) return stop('ordered or cancelled already');
       if (isOrderFenced(reservation, machine)) return stop('another repair takes the reservation over');
       if (isDeleting(machine) !== (reservation.kind === 'Delete')) return stop('the machine is being deleted, or is not');
+      // What was to run on could not be brought back.
+      const kept = reservation.kind === 'Delete' ? keptFromDeletion(reservation, machine, context.facts) : undefined;
+      if (kept !== undefined) return stop(kept);
       const retry = tryOf(reservation, machine, context.facts.nowMs);
       const operation: Operation = {
         id: reservation.id,

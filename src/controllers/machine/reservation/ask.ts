@@ -15,7 +15,7 @@ import {
   hasFinalizer,
   heldBy,
   isDeleting,
-  isGivenBack,
+  deletionEnds,
   isNeverAskedFor,
   isRetiring,
   operationTimeoutMs,
@@ -111,7 +111,7 @@ export function scopesOf(machine: Machine, sets: ReadonlyMap<string, SetFacts>):
 
 /** A machine asks for one thing at a time: a repair goes before a change, the way back to what is verified before both (docs/protocols.md#d9). */
 export function askOf(machine: Machine, facts: AskFacts): Ask {
-  if (machine.spec.paused === true || isGivenBack(machine)) return { state: 'Nothing' };
+  if (machine.spec.paused === true || deletionEnds(machine) !== undefined) return { state: 'Nothing' };
   if (isDeleting(machine)) return askDeletion(machine, facts);
   const change = askChange(machine, facts);
   if (change.state === 'Asks' && change.request.class === 'Restore') return change;

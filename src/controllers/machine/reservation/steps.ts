@@ -17,7 +17,7 @@ import { isRecorded } from '../order/components.ts';
 import { isFencedFor, ownerOf } from '../cordon/cordon.ts';
 import { deletionTakingOver, isReplacing, takeOverRefusal } from '../deletion/deletion.ts';
 import { normal } from '../events.ts';
-import { isDeleting } from '../facts.ts';
+import { deletionEnds, isDeleting } from '../facts.ts';
 import type { StepKinds } from '../step-kind.ts';
 import { isOrderFenced, isSucceeding, jobOfReservation, successionRequest, successorOf } from '../repair/repair.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from '../guards.ts';
@@ -81,6 +81,8 @@ function takeOverForDeletion(reservation: LedgerReservation, context: ActContext
       if (state === undefined || seen.ledger === undefined) return stop('the ledger lacks the reservation');
       const machine = machineOf(reservation, seen, context.epoch);
       if (machine === undefined || !isDeleting(machine)) return stop('the machine is not being deleted');
+      const ends = deletionEnds(machine);
+      if (ends !== undefined) return stop(ends);
       const { facts } = context;
       const { nowMs } = facts;
       const refusal = takeOverRefusal(reservation, machine, facts, state.hours ?? []);
