@@ -11,7 +11,7 @@ import { openCluster, serve, type ApiServer, type EmbeddedCluster } from '@kuben
 import type { Client } from '../../kube/client.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { createClient } from '../../kube/http-client.ts';
-import { beginGivingBack } from './give-back.ts';
+import { beginGivingBack, requireGivingBack } from './give-back.ts';
 
 const ENTRY = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
 let dir: string;
@@ -125,3 +125,21 @@ it('a dry run and a wrong timeout change nothing', async () => {
   expect((await now('m0'))?.metadata.deletionTimestamp).toBeUndefined();
   expect((await now('m0'))?.spec.deletionPolicy).toBeUndefined();
 }, 60_000);
+
+it('reports where another client ordered the deletion, or gave another policy, meanwhile', async () => {
+  const machine = await add('m9', { provider: PROVIDER });
+  const order = { id: 'r', epoch: 1, kind: 'Delete' as const, notAfter: '2026-11-20T01:00:00Z' };
+  const ordered = {
+    ...machine,
+    metadata: { ...machine.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' },
+    spec: { ...machine.spec, deletionPolicy: 'Orphan' as const, operation: order },
+  };
+  const answering = { patch: () => Promise.resolve(ordered), get: () => Promise.resolve(ordered), delete: () => Promise.resolve() };
+  await expect(beginGivingBack(answering as unknown as Client, machine, false)).rejects.toMatchObject({ code: 'NotGivenBack' });
+  expect(() => requireGivingBack(ordered)).toThrow('its agent removes what it installed');
+  const { operation: _order, ...spec } = ordered.spec;
+  expect(() => requireGivingBack({ ...ordered, spec: { ...spec, deletionPolicy: 'Reset' } })).toThrow(
+    'was given the policy Reset meanwhile',
+  );
+  expect(() => requireGivingBack({ ...ordered, spec })).not.toThrow();
+});

@@ -97,7 +97,21 @@ function requireOwn({ metadata, spec }: Stored<Machine>): void {
     });
 }
 
-/** Errors: `Conflict` where another client gives it another policy meanwhile, or makes it again; those of the API. */
+/** Another client may have ordered it otherwise since. Errors: `NotGivenBack`. */
+export function requireGivingBack(machine: Stored<Machine>): void {
+  requireOwn(machine);
+  const { metadata, spec } = machine;
+  if (spec.deletionPolicy !== 'Orphan')
+    throw cliError(
+      'NotGivenBack',
+      `Machine ${metadata.namespace}/${metadata.name} was given the policy ${spec.deletionPolicy ?? 'Delete'} meanwhile`,
+      {
+        next: 'ask who did; run the same command again to give it back',
+      },
+    );
+}
+
+/** Errors: `NotGivenBack` where its deletion was ordered; `Conflict` where another client gives it another policy meanwhile, or makes it again; those of the API. */
 export async function beginGivingBack(
   client: Pick<Client, 'patch' | 'get' | 'delete'>,
   machine: Stored<Machine>,
@@ -107,6 +121,7 @@ export async function beginGivingBack(
   const key = { namespace, name };
   const merge = { metadata: { uid }, spec: { deletionPolicy: 'Orphan' } };
   let latest = await client.patch(Machines, key, { merge }, { fieldManager: MANAGER, dryRun });
+  requireOwn(latest);
   if (dryRun || latest.metadata.deletionTimestamp !== undefined) return;
   for (let attempt = 1; ; attempt++) {
     try {
@@ -133,6 +148,7 @@ async function waitUntilGone(client: Client, machine: Stored<Machine>, withinMs:
       output.report('done', `machine/${name} is given back: its Machine is gone, and what runs there goes on`);
       return EXIT.ok;
     }
+    requireGivingBack(found);
     const ready = findCondition(found.status?.conditions, 'Ready');
     const why = ready?.reason === 'GivingBack' ? ready.message : 'no controller of the cell has seen it yet';
     if (clock.monotonic() >= untilMs) {
