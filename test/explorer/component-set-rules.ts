@@ -5,7 +5,7 @@ import { laneOf, type MachineComponentSet } from '../../src/api/machine-componen
 import type { ComponentEntry, Machine } from '../../src/api/machine.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import { contentFrom, idOf, targetsOf } from '../../src/controllers/machine-component-set/content.ts';
-import { isInEffect, unrecordedFailure } from '../../src/controllers/machine-component-set/entries.ts';
+import { isInEffect, unrecordedFailure } from '../../src/controllers/shared/failure.ts';
 import { idOfVerified, isVerified } from '../../src/controllers/machine-component-set/evidence.ts';
 import { isDeleting, selects } from '../../src/controllers/shared/selection.ts';
 import { remember, type Call, type SetSlot, type World } from './component-set-world.ts';

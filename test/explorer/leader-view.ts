@@ -105,6 +105,7 @@ export function machineView(
     kubeletAnswers: kubeletAnswers(world, index),
     facts: factsOf(world, stale, cell, hasPower(scenario)),
     pods: undefined,
+    uncounted: [],
     nodeDrift: false,
     notOnNode: [],
     revoked: undefined,

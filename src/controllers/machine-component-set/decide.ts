@@ -4,13 +4,14 @@ import type { Stored } from '../../api/wire.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { roomFor, setBatches, type SetBatches } from './batches.ts';
 import { contentFrom, idOf, revisionOf, targetsOf, type Content, type CountedContent, type Targets } from './content.ts';
-import { entryOf, nextRevision } from './entries.ts';
+import { entryOf } from './entries.ts';
 import { idOfVerified, isVerified, missingEvidence } from './evidence.ts';
-import { failuresOf, MAX_FAILURES, type FailureRecord } from './failures.ts';
+import { failuresOf, type FailureRecord } from './failures.ts';
 import type { Lane } from './lane.ts';
 import { isNew } from './new-machine.ts';
 import type { SetView } from './observe.ts';
 import { findRequirements, obstacleOf, type MemberObstacle } from './obstacles.ts';
+import { MAX_FAILURES, nextRevision } from '../shared/failure.ts';
 import { isDeleting } from '../shared/selection.ts';
 import { hasAdded, isInFlight, offlineCap, standingsOf, type Standing, type Standings } from './standing.ts';
 

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
-import { entryOf, exhausted, isInEffect, nextRevision, unrecordedFailure } from './entries.ts';
-import { failuresOf, MAX_FAILURES, type FailureRecord } from './failures.ts';
+import { exhausted, isInEffect, MAX_FAILURES, nextRevision, unrecordedFailure } from '../shared/failure.ts';
+import { entryOf } from './entries.ts';
+import { failuresOf, type FailureRecord } from './failures.ts';
 import type { Standing } from './standing.ts';
 
 const NOW = Date.UTC(2026, 10, 20);

@@ -1,13 +1,11 @@
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { keyOf } from '../../api/resource.ts';
 import { rfc3339 } from '../../kube/clock.ts';
-import { isInEffect } from './entries.ts';
+import { isInEffect, MAX_FAILURES } from '../shared/failure.ts';
 import { AGENT_STALE, type Standing } from './standing.ts';
 
 export type FailureRecord = NonNullable<NonNullable<MachineComponentSet['status']>['failures']>[number];
 
-/** The limit of `status.failures`. A set whose record is full is halted, with any maxFailed: what comes after could not be counted. */
-export const MAX_FAILURES = 100;
 const MESSAGE = 256;
 
 /**

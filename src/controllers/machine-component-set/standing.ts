@@ -2,11 +2,11 @@ import { resolveCount } from '../../api/batches.ts';
 import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import { SHORTEST_OFFLINE_SECONDS, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { idOf, targetsOf, type Content, type CountedContent, type Targets } from './content.ts';
-import { exhausted, isInEffect, unrecordedFailure, type Failure } from './entries.ts';
 import { isNew, isUnreported } from './new-machine.ts';
 import { isVerified, missingEvidence } from './evidence.ts';
 import type { MemberView, SetView } from './observe.ts';
 import { inOrder } from './order.ts';
+import { exhausted, isInEffect, unrecordedFailure, type Failure } from '../shared/failure.ts';
 import { isDeleting } from '../shared/selection.ts';
 
 const DEFAULT_OFFLINE_AFTER_SECONDS = 600;

@@ -46,6 +46,8 @@ export interface MachineView {
   facts: AskFacts;
   /** What a drain must still take away; undefined unless `isDraining`. */
   pods: readonly DrainedPod[] | undefined;
+  /** Components whose failure their sets have not recorded yet. */
+  uncounted: readonly string[];
   /** Whether labels and taints of the claimed Node, or the record of them, are to be written. */
   nodeDrift: boolean;
   /** Labels and taints that the Machine wants and its Node has not, and why. */

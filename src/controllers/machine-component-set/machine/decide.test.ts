@@ -33,11 +33,12 @@ function decide(
   own: Partial<ComponentEntry> = {},
   owner?: Owner,
   ended?: { order: Operation; outcome: OperationStatus },
+  metadata: Partial<Machine['metadata']> = {},
 ): ReturnType<typeof decideMachine> {
   const machine: Stored<Machine> = {
     apiVersion: API_VERSION,
     kind: 'Machine',
-    metadata: { name: 'a', namespace: 'web', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-11-20T00:00:00Z' },
+    metadata: { name: 'a', namespace: 'web', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-11-20T00:00:00Z', ...metadata },
     spec: { components: [{ ...entry, ...own }], ...(ended === undefined ? {} : { operation: ended.order }) },
     status: {
       agent: { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' },
@@ -100,6 +101,26 @@ describe('A5: what is written when a machine failed', () => {
     expect(changesOf({ running: 5, state: 'Healthy' })).toEqual([]);
     expect(decide({}, [record], {}, undefined, { order, outcome: { ...outcome, id: 'another' } }).changes).toEqual([]);
     expect(decide({}, [record], {}, undefined, { order, outcome: { ...outcome, outcome: 'TransientFailure' } }).changes).toEqual([]);
+  });
+
+  it('is only the record of it where the Machine is being deleted, as soon as it is known: no content and no revision is given there', () => {
+    const owner = { number: 3, rolloutID: 'r', unitDigest: undefined, soakMs: 0, target: { action: 'Install' as const, version: '2.0.0' } };
+    const going = (status: Partial<ComponentStatus>, own: Partial<ComponentEntry> = {}) =>
+      decide(status, [record], own, owner, undefined, { deletionTimestamp: '2026-11-20T00:00:00Z' });
+    const mark = { setRevision: 3, attempt: 1, rolloutID: 'r', reason: 'ProbesFailed', message: 'it did not come up' };
+    const recorded = {
+      changes: [
+        { entry: { ...entry, setRevision: 3, failed: mark }, reason: 'Failed', message: 'ProbesFailed; the machine is being deleted' },
+      ],
+      status: undefined,
+      requeueAfterMs: undefined,
+    };
+    expect(going({ failed, state: 'Healthy' })).toEqual(recorded);
+    expect(going({ failed, state: 'Restoring' })).toEqual(recorded);
+    const nothing = { ...recorded, changes: [] };
+    expect(going({ failed }, { failed: mark })).toEqual(nothing);
+    expect(going({ refused: { revision: 5, reason: 'OtherContent' } })).toEqual(nothing);
+    expect(going({ running: 5 })).toEqual(nothing);
   });
 
   it('does not answer a failure of an older entry', () => {

@@ -4,9 +4,11 @@ import type { Condition, Stored } from '../../../api/wire.ts';
 import { rfc3339 } from '../../../kube/clock.ts';
 import { setCondition } from '../../../kube/conditions.ts';
 import { contentFrom, idOf, type Content } from '../content.ts';
-import { entryOf, exhausted, nextRevision, unrecordedFailure, type Failure } from '../entries.ts';
+import { entryOf } from '../entries.ts';
 import { idOfVerified, isVerified, missingEvidence, soakOf } from '../evidence.ts';
 import { FIRST_INSTALLATION, isNew } from '../new-machine.ts';
+import { exhausted, nextRevision, unrecordedFailure, type Failure } from '../../shared/failure.ts';
+import { isDeleting } from '../../shared/selection.ts';
 
 /** What the set that wrote an entry declares now; absent when it was deleted. */
 export interface Owner {
@@ -53,6 +55,10 @@ const MESSAGE = 512;
 export function decideMachine(state: MachineState): MachineDecision {
   const entries = state.machine.spec.components ?? [];
   const reported = new Map((state.machine.status?.components ?? []).map((each) => [each.name, each]));
+  if (isDeleting(state.machine)) {
+    const changes = entries.flatMap((entry) => record(state, entry, reported.get(entry.name)) ?? []);
+    return { changes, status: undefined, requeueAfterMs: undefined };
+  }
   const changes = entries.flatMap((entry) => answer(state, entry, reported.get(entry.name)) ?? []);
   return { changes, ...judge(state, entries, reported) };
 }
@@ -69,11 +75,22 @@ function answer(state: MachineState, entry: ComponentEntry, reported: ComponentS
   return { entry: { ...entry, revision }, reason: 'Refused', message };
 }
 
+/** docs/protocols.md#c14: of a machine that is being deleted only the failure is recorded, as soon as it is known. It is given nothing any more. */
+function record(state: MachineState, entry: ComponentEntry, reported: ComponentStatus | undefined): EntryChange | undefined {
+  const failed = unrecordedFailure(state.machine, entry, reported);
+  return failed === undefined ? undefined : failure(state, entry, reported, failed);
+}
+
 /**
  * docs/protocols.md#a5: one write records that it failed and asks for what was last verified on this machine. Where nothing was, or where that is what
  * failed, the content stays: there is nothing to go back to, and the machine controller makes the machine Degraded.
  */
-function failure(state: MachineState, entry: ComponentEntry, reported: ComponentStatus, { reason, message }: Failure): EntryChange {
+function failure(
+  state: MachineState,
+  entry: ComponentEntry,
+  reported: ComponentStatus | undefined,
+  { reason, message }: Failure,
+): EntryChange {
   const owner = state.owner(entry.setUID);
   const isTarget = owner !== undefined && idOf(owner.target) === idOf(entry);
   const setRevision = isTarget ? (owner.number ?? entry.setRevision) : entry.setRevision;
@@ -86,8 +103,15 @@ function failure(state: MachineState, entry: ComponentEntry, reported: Component
   };
   const last = state.machine.status?.verified?.find((record) => record.name === entry.name);
   const isSpent = exhausted(entry, reported) !== undefined;
-  if (last === undefined || idOfVerified(last) === idOf(entry) || isSpent) {
-    const why = isSpent ? message : last === undefined ? 'nothing is verified here' : 'this is what was verified here';
+  const isGoing = isDeleting(state.machine);
+  if (isGoing || last === undefined || idOfVerified(last) === idOf(entry) || isSpent) {
+    const why = isGoing
+      ? 'the machine is being deleted'
+      : isSpent
+        ? message
+        : last === undefined
+          ? 'nothing is verified here'
+          : 'this is what was verified here';
     // With the number of the failure, so that a reader that waits for this record sees that it is of this very try.
     return { entry: { ...entry, setRevision, failed }, reason: 'Failed', message: `${reason}; ${why}` };
   }

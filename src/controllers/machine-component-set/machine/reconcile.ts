@@ -29,12 +29,12 @@ export interface MemberDeps {
 
 const TRIES = 3;
 
-/** One machine: answers what its agent reported of its entries, and judges which of them are proved and verified. */
+/** One machine: answers what its agent reported of its entries, and judges which of them are proved and verified. Of one that goes it records failures. */
 export async function reconcileMachine(deps: MemberDeps, key: string, run: ComponentSetRun): Promise<QueueResult | void> {
   for (let tries = 1; ; tries++) {
     await deps.machines.settle(run.client, run.signal);
     const machine = deps.machines.get(parseKey(key));
-    if (machine === undefined || isDeleting(machine) || machine.spec.paused === true) return undefined;
+    if (machine === undefined || machine.spec.paused === true) return undefined;
     const result = await pass(deps, machine, run, { known: tries === 1 });
     if (result !== 'again') return result;
     if (tries === TRIES) return { requeueAfterMs: 100 };

@@ -1,8 +1,12 @@
 /** A machine whose Machine is deleted with `deletionPolicy: Orphan` is left as it is (docs/protocols.md#c14). */
 import { describe, expect, test } from 'vitest';
-import type { Machine } from '../../../api/machine.ts';
+import { Machines, type Machine } from '../../../api/machine.ts';
 import { ANNOTATIONS } from '../../../api/names.ts';
 import type { Seen } from '../../../defender/guarded-write.ts';
+import { recordingLog } from '../../../kube/testing/log.ts';
+import { reconcileMachine } from '../../machine-component-set/machine/reconcile.ts';
+import { createOverlay } from '../../machine-component-set/overlay.ts';
+import { modelApi } from '../../machine-component-set/testing/api.ts';
 import { decide } from '../decide.ts';
 import { askOf } from '../reservation/ask.ts';
 import { statusOf } from '../status/report.ts';
@@ -10,15 +14,18 @@ import { actOf } from '../steps.ts';
 import {
   at,
   cordoned,
+  entry,
   facts,
   job,
   machine,
   node,
+  NOW,
   operation,
   repairOperation,
   repairReservation,
   reservation,
   view,
+  waiting,
 } from '../testing/objects.ts';
 import type { MachineView } from '../view.ts';
 import { givenBack, hasLeft } from './give-back.ts';
@@ -40,6 +47,27 @@ const idle = (parts: Parameters<typeof machine>[0] = {}) => unordered(orphan(par
 const steps = (change: Partial<MachineView>): string[] => decide(view(change)).steps.map((step) => step.do);
 const waitsFor = (change: Partial<MachineView>) => decide(view(change)).waits?.for;
 const marked = { ...node(), metadata: { ...node().metadata, annotations: { [ANNOTATIONS.givenBack]: 'web/a' } } };
+
+/** The Machine once the component set controller has had its turn. */
+async function answeredBySet(of: Machine): Promise<ReturnType<typeof machine>> {
+  const api = modelApi(() => NOW);
+  api.create(Machines, of);
+  const deps = {
+    sets: { list: () => [] },
+    machines: createOverlay(api.reader().store(Machines)),
+    liveness: { isAlive: () => true },
+    clock: { now: () => NOW },
+    recorder: { event: () => undefined },
+  };
+  const client = api.client(
+    () => 'none',
+    () => undefined,
+  );
+  expect(await reconcileMachine(deps, 'web/a', { client, signal: new AbortController().signal, log: recordingLog() })).toBeUndefined();
+  const found = api.find(Machines, { namespace: 'web', name: 'a' });
+  if (found === undefined) throw new Error('the Machine is gone');
+  return found;
+}
 
 describe('C14: a machine that is given back', () => {
   test('asks Defender for nothing, also under a Freeze, and nothing is drained, ordered or deleted', () => {
@@ -90,6 +118,28 @@ describe('C14: what is under way when a machine is given back', () => {
       'Settle',
     ]);
     expect(steps({ machine: ended, reservation: reservation() })).toEqual(['Release']);
+  });
+  test('a Change that fails is recorded in its entry though the Machine is being deleted, its reservation is freed and the machine given back', async () => {
+    const failed = { revision: 2, reason: 'ProbesFailed', message: 'no answer', restored: true };
+    const { needs: _needs, needsFor: _needsFor, ...healthy } = waiting({ state: 'Healthy', failed });
+    const ended = orphan({
+      spec: { operation: operation() },
+      components: [healthy],
+      status: { ...LEAVING, operation: { id: 'r1', state: 'Done', outcome: 'PermanentFailure' } },
+    });
+    expect(waitsFor({ machine: ended, reservation: reservation() })).toBe('SetController');
+    const recorded = await answeredBySet(ended);
+    expect(recorded.spec.components).toEqual([
+      entry({ failed: { setRevision: 2, attempt: 1, reason: 'ProbesFailed', message: 'no answer' } }),
+    ]);
+    expect(steps({ machine: recorded, reservation: reservation() })).toEqual(['Release']);
+    expect(steps({ machine: recorded })).toEqual(['GiveBack']);
+  });
+  test('a failure that its set has not counted yet keeps it, also after its Node was given back', () => {
+    const left = { machine: idle({ status: LEAVING }), uncounted: ['kubelet'] };
+    expect([steps(left), waitsFor(left)]).toEqual([[], 'SetController']);
+    expect(steps({ ...left, claim: { state: 'Claimed', node: marked } })).toEqual([]);
+    expect(steps({ ...left, uncounted: [] })).toEqual(['GiveBack']);
   });
   test('gives way where it was not', () => {
     expect(steps({ machine: idle(), reservation: reservation() })).toEqual(['WriteCancelled']);
@@ -167,4 +217,5 @@ test('C14: the Machine reports what it waits for, and what a person can do', () 
   expect(ready({ machine: idle(), reservation: reservation() })?.message).toBe('the machine is given back once operation r1 is over');
   expect(ready({ machine: idle({ spec: { hold: true } }) })?.message).toContain('spec.hold');
   expect(ready({ machine: idle({ status: LEAVING }) })?.message).toContain('has left');
+  expect(ready({ machine: idle({ status: LEAVING }), uncounted: ['kubelet'] })?.message).toContain('recorded the failure of kubelet');
 });

@@ -31,9 +31,11 @@ export function givenBack(machine: Machine, node: Stored<Node>): Stored<Node> | 
 }
 
 /** Without a reservation. */
-export function givingBack({ machine, claim }: MachineView): Decision {
+export function givingBack({ machine, claim, uncounted }: MachineView): Decision {
   if (machine.spec.hold === true) return { steps: [], waits: { for: 'Defender', why: 'Machine/hold: spec.hold is true' } };
   if (!hasLeft(machine)) return { steps: [], waits: { for: 'Agent', why: 'its agent has not reported that it leaves' } };
+  if (uncounted.length > 0)
+    return { steps: [], waits: { for: 'SetController', why: `the failure of ${uncounted.join(', ')} is not recorded in its set yet` } };
   if (claim.state === 'Claimed' && !isMarked(claim.node))
     return { steps: [{ do: 'GiveBack', why: 'its agent has left; the Node stays as it is, without what KubeNode put on it' }] };
   return { steps: [{ do: 'Finalize', reservation: undefined, why: 'the machine is given back' }] };

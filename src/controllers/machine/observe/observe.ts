@@ -150,6 +150,7 @@ async function observeMachine(
     kubeletAnswers,
     facts: { ...factsOf(sources), agentAnswers: liveness.isAlive(agentLease(machine)) },
     pods: undefined,
+    uncounted: sources.sets().uncounted(machine),
     nodeDrift: false,
     notOnNode: [],
     revoked: reservation === undefined ? undefined : own.revokedBy(reservation.id),

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import type { Machine } from '../../../api/machine.ts';
 import { degradedBy, failedComponents, isRecorded } from './components.ts';
-import { entry, machine, operation, VERIFIED_OLD, waiting } from '../testing/objects.ts';
+import { at, entry, machine, operation, VERIFIED_OLD, waiting } from '../testing/objects.ts';
 
 const failed = (change: object = {}) => ({ revision: 2, reason: 'ProbeFailed', message: '', restored: true, ...change });
 
@@ -59,6 +60,20 @@ describe('C3: the outcome of a failed change is recorded', () => {
   test('by no set where the entry or its set is gone', () => {
     expect(isRecorded(failing({}), operation(), () => false)).toBe(true);
     expect(isRecorded(machine({ entries: [], components: [waiting({ failed: failed() })] }), operation(), exists)).toBe(true);
+  });
+
+  test('of a machine that is being deleted by any record, and none is waited for that no set would write', () => {
+    const going = (change: object, revision = 2) =>
+      machine({
+        metadata: { deletionTimestamp: at(-60) },
+        entries: [entry(change)],
+        components: [waiting({ state: 'Failed', failed: failed({ revision }) })],
+      });
+    const recorded = (of: Machine): boolean => isRecorded(of, operation(), exists);
+    expect(recorded(going({}))).toBe(false);
+    expect(recorded(going({ failed: { setRevision: 1, attempt: 1, reason: 'x' } }))).toBe(true);
+    // The agent knows a revision that the API has forgotten: what is deleted is not written again above it.
+    expect(recorded(going({}, 3))).toBe(true);
   });
 
   test('where nothing failed at or after what was ordered', () => {

@@ -4,7 +4,8 @@ import type { ComponentEntry, ComponentStatus, Machine, Operation, Outcome } fro
 import { contentOf } from '../../../api/machine/values.ts';
 import { API_LEVEL } from '../../../api/names.ts';
 import { reportedEnd } from '../../../api/machine/operation-end.ts';
-import type { JobsOf } from '../facts.ts';
+import { unrecordedFailure } from '../../shared/failure.ts';
+import { isDeleting, type JobsOf } from '../facts.ts';
 import { askingJob } from '../repair/repair.ts';
 import { mayRestore } from './restores.ts';
 
@@ -112,6 +113,8 @@ export function isRecorded(machine: Machine, order: Operation, setExists: (uid: 
     if (failed === undefined || failed.revision < ordered.revision) return true;
     const entry = entryOf(machine, ordered.name);
     if (entry === undefined || entry.revision > failed.revision || !setExists(entry.setUID)) return true;
+    // Of a machine that goes nothing else is written.
+    if (isDeleting(machine)) return unrecordedFailure(machine, entry, componentOf(machine, ordered.name)) === undefined;
     return entry.failed !== undefined && entry.failed.setRevision === entry.setRevision && entry.failed.attempt === entry.attempt;
   });
 }

@@ -191,16 +191,19 @@ const NOT_ON_NODE_WORDS: Record<NotOnNode['reason'], string> = {
   TaintWithheld: 'would take pods off the node, so it is put there only when the node is drained for an operation',
 };
 
-function givingBackText(machine: Machine, reservation: LedgerReservation | undefined): string {
+function givingBackText({ machine, reservation, uncounted }: MachineView): string {
   if (reservation !== undefined) return `the machine is given back once operation ${reservation.id} is over`;
   if (machine.spec.hold === true) return 'the machine is given back once spec.hold is no longer true';
-  return hasLeft(machine)
-    ? 'its agent has left, and its Node is given back'
-    : `the machine is given back once its agent has left; where none will answer: uninstall it there, then annotate the Machine with ${ANNOTATIONS.agentIsGone}`;
+  if (!hasLeft(machine))
+    return `the machine is given back once its agent has left; where none will answer: uninstall it there, then annotate the Machine with ${ANNOTATIONS.agentIsGone}`;
+  return uncounted.length > 0
+    ? `the machine is given back once its set has recorded the failure of ${uncounted.join(', ')}`
+    : 'its agent has left, and its Node is given back';
 }
 
-function summary({ machine, instance, facts, reservation }: MachineView, { ready, degraded: reasons, lost }: Findings): ConditionInput {
-  if (isGivenBack(machine)) return condition('Ready', 'False', 'GivingBack', givingBackText(machine, reservation));
+function summary(view: MachineView, { ready, degraded: reasons, lost }: Findings): ConditionInput {
+  const { machine, instance, facts } = view;
+  if (isGivenBack(machine)) return condition('Ready', 'False', 'GivingBack', givingBackText(view));
   if (isDeleting(machine)) return condition('Ready', 'False', 'Deleting', 'the machine is being deleted');
   if (lost !== undefined) return condition('Ready', 'False', 'NodeLost', lost);
   if (reasons.length > 0) return condition('Ready', 'False', 'Degraded', reasons.join('; '));

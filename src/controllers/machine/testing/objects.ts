@@ -214,6 +214,7 @@ export function view(change: Partial<MachineView> = {}): MachineView {
     kubeletAnswers: true,
     facts: facts(),
     pods: undefined,
+    uncounted: [],
     nodeDrift: false,
     notOnNode: [],
     revoked: undefined,

@@ -136,6 +136,7 @@ function viewOf(leader: Leader, index: number, around: Surroundings): MachineVie
     kubeletAnswers: !site.hung,
     facts: factsOf(leader, index, around),
     pods: undefined,
+    uncounted: [],
     nodeDrift: false,
     notOnNode: [],
     revoked: reservation === undefined ? undefined : revokedBy(leader, reservation, machine, around),
