@@ -68,6 +68,20 @@ describe('safety 13, D11: a deletion does not pass what stops it because the mac
     // What has not begun gives way, so that the deletion can ask for itself.
     expect(steps({ ...change, machine: waiting, reservation: reservation() })).toEqual(['WriteCancelled']);
   });
+  test('a Change that fails meanwhile is over once its entry records it', () => {
+    const failed = { revision: 2, reason: 'ProbesFailed', message: '', restored: true };
+    const ended = (change: object) =>
+      machine({
+        ...deleted,
+        spec: { operation: operation(), hold: true },
+        entries: [entry(change)],
+        components: [waiting({ failed })],
+        status: { operation: { id: 'r1', state: 'Done', outcome: 'PermanentFailure' } },
+      });
+    expect(steps({ machine: ended({}), reservation: reservation() })).toEqual([]);
+    const mark = { setRevision: 2, attempt: 1, reason: 'ProbesFailed' };
+    expect(steps({ machine: ended({ failed: mark }), reservation: reservation() })).toEqual(['Release']);
+  });
   test('the hold of an agent that is gone blocks nothing', () => {
     expect(steps({ machine: ofNode, reservation: reservation(), facts: facts({ agentAnswers: false }) })).toEqual(['TakeOver']);
   });

@@ -1,5 +1,4 @@
-import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
-import { Machines, type DrainBudget, type Machine, type MachineStatus } from '../../../api/machine.ts';
+import { Machines, type DrainBudget, type MachineStatus } from '../../../api/machine.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { ANNOTATIONS, MANAGERS } from '../../../api/names.ts';
 import { plainText } from '../../../api/plain-text.ts';
