@@ -27,8 +27,8 @@ const ledger = (...reservations: LedgerReservation[]) =>
     spec: {},
     status: { epoch: 1, reservations },
   }) as never;
-const judged = (step: Step, seen: object) =>
-  actOf(step, { epoch: 1, machine: { namespace: 'web', name: 'a' }, node: 'a', facts: facts(), newID: () => 'x' })?.judge(seen as Seen);
+const judged = (step: Step, seen: Seen) =>
+  actOf(step, { epoch: 1, machine: { namespace: 'web', name: 'a' }, node: 'a', facts: facts(), newID: () => 'x' })?.judge(seen);
 
 describe('the policy is Orphan by now, and the leader still sees Delete', () => {
   const remove = reservation({ id: 'r2', kind: 'Delete' });
